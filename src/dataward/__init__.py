@@ -1,0 +1,1 @@
+"""dataward: runs workflows close to their data, for real and simulated."""

@@ -1,0 +1,123 @@
+"""Every error a caller may want to catch, in one tree.
+
+DatawardError
+├── WorkflowError              the workflow itself is wrong
+│   ├── EmptyWorkflowError
+│   ├── DuplicateTaskError
+│   ├── UnknownParentError
+│   ├── CycleError
+│   ├── TwoProducersError
+│   ├── SelfFeedingError
+│   ├── MissingInputError
+│   ├── BadNameError
+│   └── BadValueError
+├── FormatError                a file cannot be read as a workflow
+├── SettingError               an option or a parameter makes no sense
+└── OutputError                a result cannot be written where it was asked for
+
+Each carries its facts as attributes; the sentence is made from them. Names from outside are shown
+with ``repr`` so that a hostile one cannot draw on the terminal.
+"""
+
+from collections.abc import Sequence
+
+
+class DatawardError(Exception):
+    """Anything dataward can blame on its input or its surroundings."""
+
+
+class WorkflowError(DatawardError):
+    """The workflow cannot be what its author meant."""
+
+
+class EmptyWorkflowError(WorkflowError):
+    def __init__(self, workflow: str) -> None:
+        self.workflow = workflow
+        super().__init__(f"workflow {workflow!r} has no tasks")
+
+
+class DuplicateTaskError(WorkflowError):
+    def __init__(self, task: str) -> None:
+        self.task = task
+        super().__init__(f"two tasks have the id {task!r}; every task needs its own")
+
+
+class UnknownParentError(WorkflowError):
+    def __init__(self, task: str, parent: str) -> None:
+        self.task = task
+        self.parent = parent
+        super().__init__(f"task {task!r} comes after {parent!r}, but there is no such task")
+
+
+class CycleError(WorkflowError):
+    def __init__(self, tasks: Sequence[str]) -> None:
+        self.tasks = tuple(tasks)
+        shown = [repr(task) for task in self.tasks]
+        if len(shown) > 12:
+            shown = [*shown[:6], f"... {len(shown) - 11} more ...", *shown[-5:]]
+        super().__init__("workflow has a cycle: " + " -> ".join([*shown, shown[0]]))
+
+
+class TwoProducersError(WorkflowError):
+    def __init__(self, file: str, tasks: Sequence[str]) -> None:
+        self.file = file
+        self.tasks = tuple(tasks)
+        writers = " and ".join(repr(task) for task in self.tasks[:3])
+        super().__init__(
+            f"file {file!r} is written by {len(self.tasks)} tasks ({writers}); "
+            "give each output its own name"
+        )
+
+
+class SelfFeedingError(WorkflowError):
+    def __init__(self, task: str, file: str) -> None:
+        self.task = task
+        self.file = file
+        super().__init__(
+            f"task {task!r} both reads and writes file {file!r}; write the result under a new name"
+        )
+
+
+class MissingInputError(WorkflowError):
+    def __init__(self, file: str, task: str) -> None:
+        self.file = file
+        self.task = task
+        super().__init__(f"task {task!r} reads {file!r}, which no task writes and nobody provides")
+
+
+class BadNameError(WorkflowError):
+    def __init__(self, what: str, name: str, problem: str) -> None:
+        self.what = what
+        self.name = name
+        shown = name if len(name) <= 80 else name[:77] + "..."
+        super().__init__(f"{what} name {shown!r} {problem}")
+
+
+class BadValueError(WorkflowError):
+    def __init__(self, owner: str, quantity: str, value: object, problem: str) -> None:
+        self.owner = owner
+        self.quantity = quantity
+        self.value = value
+        super().__init__(f"{owner} has {quantity} {value!r}, {problem}")
+
+
+class FormatError(DatawardError):
+    """A file cannot be read as a workflow; ``place`` is a line or a JSON path in it."""
+
+    def __init__(self, source: str, problem: str, *, place: str = "", remedy: str = "") -> None:
+        self.source = source
+        self.problem = problem
+        self.place = place
+        self.remedy = remedy
+        where = f"{source}, {place}" if place else source
+        super().__init__(f"{where}: {problem}" + (f"; {remedy}" if remedy else ""))
+
+
+class SettingError(DatawardError):
+    """An option or a parameter makes no sense; the sentence says which and what would."""
+
+
+class OutputError(DatawardError):
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(f"cannot write {path}: {problem}")

@@ -1,0 +1,426 @@
+"""The one way to make a workflow: for people writing one in Python, and for every reader of files.
+
+Mistakes are reported where they are made if possible (a bad size, a second task of one name), the
+rest when everything is known (an unknown parent, a cycle).
+"""
+
+import math
+import re
+import shlex
+from array import array
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+import numpy as np
+
+from dataward.errors import (
+    BadValueError,
+    CycleError,
+    DuplicateTaskError,
+    EmptyWorkflowError,
+    SelfFeedingError,
+    TwoProducersError,
+    UnknownParentError,
+)
+from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.layers import find_cycle, layers_of
+from dataward.model.names import check_name, stays_inside
+from dataward.model.workflow import Command, FileId, TaskId, Workflow
+
+# An exbibyte in one file or three thousand years in one task is a unit mistake, not a workload.
+SIZE_BYTES_MAX = 2**60
+RUNTIME_SECONDS_MAX = 1e11
+CORES_MAX = 1_000_000
+RETRIES_MAX = 1_000_000
+
+
+class Edges(Enum):
+    """Which edges order the tasks."""
+
+    DECLARED = "declared"  # only those the author wrote down: the reference for traces
+    FILES = "files"  # only those that follow from who writes what others read
+    BOTH = "both"  # all of them: what a workflow to be run needs
+
+
+class WorkflowBuilder:
+    """Collects tasks and files, then builds an immutable ``Workflow``.
+
+    >>> wf = WorkflowBuilder("sorting")
+    >>> split = wf.command("split -n 2 {inputs}", inputs=["all"], outputs=["xaa", "xab"])
+    >>> ends = wf.command("sort {inputs} > {outputs}", inputs=["xaa", "xab"], outputs=["sorted"])
+    >>> len(wf.build())
+    2
+    """
+
+    def __init__(self, name: str = "workflow") -> None:
+        check_name("workflow", name)
+        self.name = name
+        self._warnings: list[str] = []
+        # A task gets its number when first mentioned, be it only as somebody's parent; it is
+        # defined by ``task``, and workflows list tasks in the order of definition.
+        self._number: dict[str, int] = {}
+        self._defined = array("i")
+        self._place_of = array("i")
+        self._task_names: list[str] = []
+        self._commands: list[Command | None] = []
+        self._runtimes = array("d")
+        self._cores = array("i")
+        self._memory = array("q")
+        self._retries = array("i")
+        self._file_number: dict[str, int] = {}
+        self._sizes = array("q")
+        self._resized: dict[int, int] = {}
+        self._inputs = (array("i"), array("i"))
+        self._outputs = (array("i"), array("i"))
+        self._after = (array("i"), array("i"))
+
+    def __len__(self) -> int:
+        return len(self._defined)
+
+    def warn(self, sentence: str) -> None:
+        """Note something odd in the source; it ends up in the workflow's ``warnings``."""
+        self._warnings.append(sentence)
+
+    def file(self, id: str, size_bytes: int = -1) -> FileId:
+        """Declare a file; the largest of several sizes is kept, for it is the one to plan for."""
+        number = self._file_number.get(id)
+        if number is None:
+            check_name("file", id)
+            number = self._file_number[id] = len(self._sizes)
+            self._sizes.append(-1)
+        if size_bytes != -1:
+            self._set_size(number, id, size_bytes)
+        return FileId(id)
+
+    def _set_size(self, number: int, id: str, size_bytes: int) -> None:
+        if not 0 <= size_bytes <= SIZE_BYTES_MAX:
+            raise BadValueError(
+                f"file {id!r}", "size", size_bytes, f"not between 0 and {SIZE_BYTES_MAX} bytes"
+            )
+        known = self._sizes[number]
+        if known != -1 and known != size_bytes:
+            self._resized.setdefault(number, known)
+        if size_bytes > known:
+            self._sizes[number] = size_bytes
+
+    def task(
+        self,
+        id: str,
+        *,
+        name: str = "",
+        command: Sequence[str] | None = None,
+        inputs: Iterable[str] = (),
+        outputs: Iterable[str] = (),
+        after: Iterable[str] = (),
+        runtime_seconds: float = 0.0,
+        cores: int = 1,
+        memory_bytes: int = 0,
+        retries: int | None = None,
+    ) -> TaskId:
+        """Add a task. ``after`` may name tasks that are added later."""
+        number = self._mention(id)
+        if self._place_of[number] >= 0:
+            raise DuplicateTaskError(id)
+        if name and name is not id:
+            check_name("task", name)
+        if not (
+            0.0 <= runtime_seconds <= RUNTIME_SECONDS_MAX
+            and 1 <= cores <= CORES_MAX
+            and 0 <= memory_bytes <= SIZE_BYTES_MAX
+        ):
+            _refuse_needs(id, runtime_seconds, cores, memory_bytes)
+        if retries is not None and not 0 <= retries <= RETRIES_MAX:
+            raise BadValueError(f"task {id!r}", "retries", retries, f"not 0 to {RETRIES_MAX}")
+        place = self._place_of[number] = len(self._defined)
+        self._defined.append(number)
+        self._task_names.append(name or id)
+        self._commands.append(None if command is None else tuple(command))
+        self._runtimes.append(runtime_seconds)
+        self._cores.append(cores)
+        self._memory.append(memory_bytes)
+        self._retries.append(-1 if retries is None else retries)
+        self._join(place, inputs, self._inputs)
+        self._join(place, outputs, self._outputs)
+        tasks, parents = self._after
+        for parent in after:
+            tasks.append(place)
+            parents.append(self._mention(parent))
+        return TaskId(id)
+
+    def _mention(self, task: str) -> int:
+        number = self._number.get(task)
+        if number is None:
+            check_name("task", task)
+            number = self._number[task] = len(self._place_of)
+            self._place_of.append(-1)
+        return number
+
+    def _join(
+        self, place: int, files: Iterable[str], to: tuple["array[int]", "array[int]"]
+    ) -> None:
+        tasks, numbers = to
+        known = self._file_number
+        for file in dict.fromkeys(files):
+            number = known.get(file)
+            if number is None:
+                self.file(file)
+                number = known[file]
+            tasks.append(place)
+            numbers.append(number)
+
+    def order(self, parent: str, child: str) -> None:
+        """Declare that one task comes before another, both of which are already added."""
+        place = self._place_of[self._mention(child)]
+        if place < 0:
+            raise UnknownParentError(parent, child)
+        self._after[0].append(place)
+        self._after[1].append(self._mention(parent))
+
+    def command(
+        self,
+        command: str | Sequence[str],
+        *,
+        inputs: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+        after: Iterable[str] = (),
+        id: str = "",
+        name: str = "",
+        runtime_seconds: float = 0.0,
+        cores: int = 1,
+        memory_bytes: int = 0,
+        retries: int | None = None,
+    ) -> TaskId:
+        """Add a task that runs a command, given as a line for the shell or as a list of words.
+
+        ``{inputs}``, ``{outputs}``, ``{inputs[0]}`` and ``{outputs[0]}`` stand for the file names;
+        every other brace is left alone, so ``awk '{print $1}'`` needs no escaping.
+        """
+        words = expand(command, inputs, outputs)
+        program = (command.split() or [""])[0] if isinstance(command, str) else words[0]
+        name = name or program.rsplit("/", 1)[-1] or "task"
+        return self.task(
+            id or f"{name}-{len(self) + 1}",
+            name=name,
+            command=words,
+            inputs=inputs,
+            outputs=outputs,
+            after=after,
+            runtime_seconds=runtime_seconds,
+            cores=cores,
+            memory_bytes=memory_bytes,
+            retries=retries,
+        )
+
+    def build(self, edges: Edges = Edges.BOTH) -> Workflow:
+        """The workflow, checked.
+
+        With ``Edges.DECLARED`` the declared order is taken as it stands and what the files say
+        otherwise becomes a warning: that is how a trace is read. In the other two, files decide
+        the order, so a file with two producers is an error.
+        """
+        if not self._defined:
+            raise EmptyWorkflowError(self.name)
+        count, file_count = len(self._defined), len(self._sizes)
+        inputs = Adjacency.from_pairs(*_pair(self._inputs), count)
+        outputs = Adjacency.from_pairs(*_pair(self._outputs), count)
+        ids = list(self._number)
+        task_ids = tuple(TaskId(ids[number]) for number in self._defined)
+        file_ids = tuple(map(FileId, self._file_number))
+        declared = self._declared_edges(ids, task_ids)
+        derived = _derived_edges(inputs, outputs, file_count)
+        strict = edges is not Edges.DECLARED or not declared[0].size
+        self._check_producers(outputs, file_ids, task_ids, strict=strict)
+        self._check_self_feeding(derived, inputs, outputs, file_ids, task_ids, strict=strict)
+        parents = self._choose_edges(edges, declared, derived, count)
+        children = parents.transposed(count)
+        if layers_of(parents, children) is None:
+            raise CycleError([task_ids[i] for i in find_cycle(parents, children)])
+        self._warn_about_files(file_ids)
+        return Workflow(
+            name=self.name,
+            task_ids=task_ids,
+            task_names=tuple(self._task_names),
+            commands=tuple(self._commands),
+            runtime_seconds=np.array(self._runtimes, dtype=np.float64),
+            cores=_int32(self._cores),
+            memory_bytes=np.array(self._memory, dtype=np.int64),
+            retries=_int32(self._retries),
+            file_ids=file_ids,
+            size_bytes=np.maximum(np.array(self._sizes, dtype=np.int64), 0),
+            inputs=inputs,
+            outputs=outputs,
+            parents=parents,
+            warnings=tuple(self._warnings),
+        )
+
+    def _declared_edges(
+        self, ids: Sequence[str], task_ids: Sequence[TaskId]
+    ) -> tuple[Indices, Indices]:
+        tasks, numbers = _pair(self._after)
+        parents = _int32(self._place_of)[numbers]
+        if (parents < 0).any():
+            at = int(np.argmax(parents < 0))
+            raise UnknownParentError(task_ids[int(tasks[at])], ids[int(numbers[at])])
+        return tasks, parents
+
+    def _check_producers(
+        self,
+        outputs: Adjacency,
+        file_ids: Sequence[FileId],
+        task_ids: Sequence[TaskId],
+        *,
+        strict: bool,
+    ) -> None:
+        producers = outputs.transposed(len(file_ids))
+        shared = np.flatnonzero(producers.degrees() > 1)
+        if not shared.size:
+            return
+        first = int(shared[0])
+        writers = [task_ids[t] for t in producers.row(first).tolist()]
+        if strict:
+            raise TwoProducersError(file_ids[first], writers)
+        self.warn(
+            f"{shared.size} files have several producers ({file_ids[first]!r} has "
+            f"{len(writers)}); the declared edges settle their order"
+        )
+
+    def _check_self_feeding(
+        self,
+        derived: tuple[Indices, Indices],
+        inputs: Adjacency,
+        outputs: Adjacency,
+        file_ids: Sequence[FileId],
+        task_ids: Sequence[TaskId],
+        *,
+        strict: bool,
+    ) -> None:
+        loops = derived[0][derived[0] == derived[1]]
+        if not loops.size:
+            return
+        task = int(loops[0])
+        file = file_ids[int(np.intersect1d(inputs.row(task), outputs.row(task))[0])]
+        if strict:
+            raise SelfFeedingError(task_ids[task], file)
+        self.warn(
+            f"{np.unique(loops).size} tasks both read and write a file "
+            f"(task {task_ids[task]!r}, file {file!r})"
+        )
+
+    def _choose_edges(
+        self,
+        edges: Edges,
+        declared: tuple[Indices, Indices],
+        derived: tuple[Indices, Indices],
+        count: int,
+    ) -> Adjacency:
+        proper = derived[0] != derived[1]
+        by_files = Adjacency.from_edges(derived[0][proper], derived[1][proper], count)
+        by_author = Adjacency.from_edges(*declared, count)
+        if edges is Edges.FILES:
+            return by_files
+        if edges is Edges.DECLARED:
+            self._warn_about_edges(by_author, by_files)
+            return by_author
+        return Adjacency.from_edges(
+            np.concatenate([by_author.owners(), by_files.owners()]),
+            np.concatenate([by_author.targets, by_files.targets]),
+            count,
+        )
+
+    def _warn_about_edges(self, by_author: Adjacency, by_files: Adjacency) -> None:
+        count = len(by_author)
+        authored = by_author.owners().astype(np.int64) * count + by_author.targets
+        filed = by_files.owners().astype(np.int64) * count + by_files.targets
+        only_filed = np.setdiff1d(filed, authored, assume_unique=True).size
+        only_authored = np.setdiff1d(authored, filed, assume_unique=True).size
+        if only_filed:
+            self.warn(
+                f"its files imply {only_filed} edges that it does not declare; "
+                f"the {authored.size} declared ones are used"
+            )
+        if only_authored and filed.size:
+            self.warn(
+                f"{only_authored} of {authored.size} declared edges have no file to explain them"
+            )
+
+    def _warn_about_files(self, file_ids: Sequence[FileId]) -> None:
+        if self._resized:
+            number, first = next(iter(self._resized.items()))
+            self.warn(
+                f"{len(self._resized)} files have several sizes ({file_ids[number]!r}: {first} and "
+                f"{self._sizes[number]} bytes, or others); the largest is used"
+            )
+        outside = [file for file in file_ids if not stays_inside(file)]
+        if outside:
+            self.warn(
+                f"{len(outside)} file names are not plain relative paths ({outside[0]!r}); "
+                "such a workflow can be studied but not run"
+            )
+
+
+def expand(command: str | Sequence[str], inputs: Sequence[str], outputs: Sequence[str]) -> Command:
+    """A command with its file names filled in, as the words to execute.
+
+    A line goes to the shell, with names quoted; in a list, a word that is just ``{inputs}``
+    becomes as many words as there are inputs.
+    """
+    files = {"inputs": list(inputs), "outputs": list(outputs)}
+    if isinstance(command, str):
+        return (
+            "sh",
+            "-c",
+            _fill(command, {key: [*map(shlex.quote, v)] for key, v in files.items()}),
+        )
+    words: list[str] = []
+    for word in command:
+        if word in ("{inputs}", "{outputs}"):
+            words.extend(files[word[1:-1]])
+        else:
+            words.append(_fill(word, files))
+    if not words:
+        raise BadValueError("a task", "command", command, "which is empty")
+    return tuple(words)
+
+
+_PLACEHOLDER = re.compile(r"\{(inputs|outputs)(?:\[(\d+)\])?\}")
+
+
+def _fill(text: str, files: dict[str, list[str]]) -> str:
+    def names(match: re.Match[str]) -> str:
+        among = files[match[1]]
+        if match[2] is None:
+            return " ".join(among)
+        if int(match[2]) >= len(among):
+            raise BadValueError(
+                f"command {text!r}", "placeholder", match[0], f"but it has {len(among)} {match[1]}"
+            )
+        return among[int(match[2])]
+
+    return _PLACEHOLDER.sub(names, text)
+
+
+def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int) -> None:
+    owner = f"task {id!r}"
+    if math.isnan(runtime_seconds) or not 0.0 <= runtime_seconds <= RUNTIME_SECONDS_MAX:
+        problem = f"not between 0 and {RUNTIME_SECONDS_MAX:g} seconds"
+        raise BadValueError(owner, "run time", runtime_seconds, problem)
+    if not 1 <= cores <= CORES_MAX:
+        raise BadValueError(owner, "cores", cores, f"not between 1 and {CORES_MAX}")
+    raise BadValueError(owner, "memory", memory_bytes, f"not between 0 and {SIZE_BYTES_MAX} bytes")
+
+
+def _derived_edges(
+    inputs: Adjacency, outputs: Adjacency, file_count: int
+) -> tuple[Indices, Indices]:
+    """(child, parent) for every file one writes and the other reads; a loop where they are one."""
+    producers = outputs.transposed(file_count)
+    parents, offsets = producers.gather(inputs.targets)
+    return np.repeat(inputs.owners(), np.diff(offsets)), parents
+
+
+def _int32(numbers: "array[int]") -> Indices:
+    return np.array(numbers, dtype=np.int32)
+
+
+def _pair(columns: tuple["array[int]", "array[int]"]) -> tuple[Indices, Indices]:
+    return _int32(columns[0]), _int32(columns[1])

@@ -1,0 +1,45 @@
+"""Whether a workflow can be executed, not just studied."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dataward.errors import (
+    BadNameError,
+    BadValueError,
+    MissingInputError,
+    SelfFeedingError,
+    TwoProducersError,
+)
+from dataward.model.names import stays_inside
+from dataward.model.workflow import FileId, Workflow
+
+
+def check_runnable(workflow: Workflow, provided: Callable[[FileId], bool]) -> None:
+    """Raise the WorkflowError that would keep this workflow from running, if there is one.
+
+    ``provided`` tells whether a file that no task writes exists outside.
+    """
+    for file in workflow.file_ids:
+        if not stays_inside(file):
+            raise BadNameError("file", file, "is not a plain relative path, so it cannot be run")
+    for index, command in enumerate(workflow.commands):
+        if not command:
+            task = workflow.task_ids[index]
+            raise BadValueError(f"task {task!r}", "command", command, "so there is nothing to run")
+    _check_order_follows_files(workflow)
+    for number in np.flatnonzero(workflow.producers.degrees() == 0).tolist():
+        readers = workflow.consumers.row(number)
+        if readers.size and not provided(workflow.file_ids[number]):
+            raise MissingInputError(workflow.file_ids[number], workflow.task_ids[int(readers[0])])
+
+
+def _check_order_follows_files(workflow: Workflow) -> None:
+    for file in np.flatnonzero(workflow.producers.degrees() > 1).tolist():
+        writers = [workflow.task_ids[t] for t in workflow.producers.row(file).tolist()]
+        raise TwoProducersError(workflow.file_ids[file], writers)
+    for task, files in enumerate(workflow.inputs.rows()):
+        written = set(workflow.outputs.row(task).tolist())
+        for file in files:
+            if file in written:
+                raise SelfFeedingError(workflow.task_ids[task], workflow.file_ids[file])
