@@ -1,0 +1,33 @@
+"""Sleep, spawn, cancel, event, queue: once over asyncio, once under virtual time."""
+
+from dataward.kernel.fibers import VirtualFiber
+from dataward.kernel.interface import (
+    Cancelled,
+    Deadlock,
+    Event,
+    Fiber,
+    FiberCancelled,
+    Kernel,
+    Queue,
+    TimedOut,
+)
+from dataward.kernel.realtime import AsyncioKernel
+from dataward.kernel.timeline import Timer
+from dataward.kernel.timeout import with_timeout
+from dataward.kernel.virtual import VirtualKernel
+
+__all__ = [
+    "AsyncioKernel",
+    "Cancelled",
+    "Deadlock",
+    "Event",
+    "Fiber",
+    "FiberCancelled",
+    "Kernel",
+    "Queue",
+    "TimedOut",
+    "Timer",
+    "VirtualFiber",
+    "VirtualKernel",
+    "with_timeout",
+]

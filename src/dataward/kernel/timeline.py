@@ -1,0 +1,173 @@
+"""Virtual time: which instants lie ahead, what is due at each, and who is ready now.
+
+The instants are a heap of bare floats beside a dictionary from each instant to what is due then.
+Floats compare several times faster than `(time, sequence, fiber)` tuples, and what falls on one
+instant is kept in order of arrival, so the order is that of the tuples at two thirds of the cost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappush
+from typing import Any, Protocol
+
+# Below this many entries a heap full of cancelled time-outs costs less than looking at it.
+_HEAP_ALWAYS_ALLOWED = 64
+
+
+class Sleeper(Protocol):
+    """What can be due at an instant: a fiber or a `Timer`."""
+
+    _wake: float | None
+
+
+class Turn(Protocol):
+    """What can stand in the line of those ready: the kernel sends None to its coroutine."""
+
+    @property
+    def _coroutine(self) -> Any: ...
+
+
+class Timeline:
+    """Instants and the line of those ready; `VirtualKernel` adds the loop that serves them.
+
+    At an instant, what is due then runs first, in order of arrival, then what that made ready,
+    first come first served; time moves on when nobody is ready.
+    """
+
+    __slots__ = ("_buckets", "_current", "_heap", "_now", "_ready")
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        # What runs now: a fiber, a callback's place in the line, or None.
+        self._current: Any = None
+        self._ready: deque[Any] = deque()
+        # Every instant in `_buckets` is in the heap; the heap may also hold instants whose
+        # last sleeper was woken early. Both hold only instants after `_now`, but for the one
+        # being served, which stays atop the heap until its fiber has had its turn.
+        self._heap: list[float] = []
+        self._buckets: dict[float, Any] = {}
+
+    def now(self) -> float:
+        return self._now
+
+    def call_at(self, time: float, callback: Callable[..., object], *arguments: Any) -> Timer:
+        """Call back at an instant, or in this one if it has passed. A failure fails the run."""
+        wake = time + 0.0  # A whole number must not become the clock's.
+        timer = Timer(self, callback, arguments, wake)
+        # `_arm`, written out: a call saved here is a tenth of what a callback costs.
+        if not wake > self._now:
+            self._ready.append(_CallbackTurn(timer))
+        elif self._buckets.setdefault(wake, timer) is timer:
+            heappush(self._heap, wake)
+        else:
+            self._share(timer, wake)
+        return timer
+
+    def _forget(self, fiber: Any) -> None:
+        """A fiber is over: whoever keeps the list of fibers takes it off."""
+        raise NotImplementedError
+
+    def _arm(self, sleeper: Sleeper, wake: float) -> bool:
+        """Make it due at a later instant. False, and nothing done, if that is not later."""
+        if not wake > self._now:
+            return False
+        sleeper._wake = wake
+        if self._buckets.setdefault(wake, sleeper) is sleeper:
+            heappush(self._heap, wake)
+        else:
+            self._share(sleeper, wake)
+        return True
+
+    def _share(self, sleeper: Sleeper, wake: float) -> None:
+        due = self._buckets[wake]
+        if isinstance(due, dict):
+            due[sleeper] = None
+        else:
+            self._buckets[wake] = {due: None, sleeper: None}
+
+    def _is_armed(self, sleeper: Sleeper) -> bool:
+        wake = sleeper._wake
+        if wake is None:
+            return False
+        due = self._buckets.get(wake)
+        return due is sleeper or (due.__class__ is dict and sleeper in due)
+
+    def _disarm(self, sleeper: Any) -> None:
+        """It is no longer due. Its instant stays in the heap until reached or swept out."""
+        buckets, heap = self._buckets, self._heap
+        wake = sleeper._wake
+        due = buckets[wake]
+        if due is sleeper:
+            del buckets[wake]
+        else:
+            del due[sleeper]
+            if not due:
+                del buckets[wake]
+        if len(heap) > 2 * len(buckets) + _HEAP_ALWAYS_ALLOWED:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Drop the dead instants from the heap, in place, as the loop holds on to it."""
+        served = self._heap[0] == self._now
+        self._heap[:] = self._buckets
+        if served:
+            self._heap.append(self._now)
+        heapify(self._heap)
+
+    def _make_ready(self, now: float, due: Any) -> None:
+        """Put in line, in order of arrival, what is due now; None if all were woken early."""
+        if due is None:
+            return
+        self._now = now
+        for sleeper in due if due.__class__ is dict else (due,):
+            if sleeper.__class__ is Timer:
+                self._ready.append(_CallbackTurn(sleeper))
+                continue
+            if sleeper._waits_on is not None:
+                # Its time is up now, even if another fiber of this instant would have woken it.
+                sleeper._waits_on._withdraw(sleeper)
+                sleeper._waits_on = None
+            self._ready.append(sleeper)
+
+
+class Timer:
+    """A callback due at an instant; cheaper than a fiber that sleeps."""
+
+    __slots__ = ("_arguments", "_callback", "_kernel", "_wake")
+
+    def __init__(
+        self,
+        kernel: Timeline,
+        callback: Callable[..., object] | None,
+        arguments: tuple[Any, ...],
+        wake: float | None,
+    ) -> None:
+        self._kernel = kernel
+        self._callback = callback
+        self._arguments = arguments
+        self._wake = wake
+
+    def cancel(self) -> None:
+        """The callback will not be called, if it has not been yet."""
+        if self._callback is not None:
+            self._callback = None
+            self._arguments = ()
+            if self._kernel._is_armed(self):
+                self._kernel._disarm(self)
+
+    def send(self, _: None) -> None:
+        callback = self._callback
+        if callback is not None:
+            self._callback = None
+            callback(*self._arguments)
+
+
+class _CallbackTurn:
+    """A callback's place in the line of ready fibers."""
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, timer: Timer) -> None:
+        self._coroutine = timer
