@@ -43,10 +43,15 @@ class DuplicateTaskError(WorkflowError):
 
 
 class UnknownParentError(WorkflowError):
-    def __init__(self, task: str, parent: str) -> None:
+    """An edge names a task that does not exist: its parent, unless ``unknown`` says otherwise."""
+
+    def __init__(self, task: str, parent: str, unknown: str = "") -> None:
         self.task = task
         self.parent = parent
-        super().__init__(f"task {task!r} comes after {parent!r}, but there is no such task")
+        self.unknown = unknown or parent
+        super().__init__(
+            f"task {task!r} comes after {parent!r}, but there is no task {self.unknown!r}"
+        )
 
 
 class CycleError(WorkflowError):

@@ -293,3 +293,21 @@ def test_a_view_of_a_task_says_what_the_arrays_say(workflow: Workflow) -> None:
 
 def with_commands(workflow: Workflow) -> Workflow:
     return replace(workflow, commands=(("true",),) * len(workflow))
+
+
+def test_files_that_imply_billions_of_edges_are_refused_before_they_are_made() -> None:
+    wf = WorkflowBuilder()
+    for i in range(30_000):
+        wf.task(f"w{i}", outputs=["x"])
+        wf.task(f"r{i}", inputs=["x"])
+
+    with pytest.raises(BadValueError, match="edges implied by files 900000000"):
+        wf.build(Edges.DECLARED)
+
+
+def test_an_edge_to_an_unknown_child_names_the_child() -> None:
+    wf = WorkflowBuilder()
+    wf.task("a")
+
+    with pytest.raises(UnknownParentError, match="there is no task 'ghost'"):
+        wf.order("a", "ghost")

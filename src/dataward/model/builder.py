@@ -32,6 +32,7 @@ SIZE_BYTES_MAX = 2**60
 RUNTIME_SECONDS_MAX = 1e11
 CORES_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
+EDGES_MAX = 500_000_000
 
 
 class Edges(Enum):
@@ -172,7 +173,7 @@ class WorkflowBuilder:
         """Declare that one task comes before another, both of which are already added."""
         place = self._place_of[self._mention(child)]
         if place < 0:
-            raise UnknownParentError(parent, child)
+            raise UnknownParentError(child, parent, unknown=child)
         self._after[0].append(place)
         self._after[1].append(self._mention(parent))
 
@@ -228,7 +229,7 @@ class WorkflowBuilder:
         file_ids = tuple(map(FileId, self._file_number))
         declared = self._declared_edges(ids, task_ids)
         derived = _derived_edges(inputs, outputs, file_count)
-        strict = edges is not Edges.DECLARED or not declared[0].size
+        strict = edges is not Edges.DECLARED
         self._check_producers(outputs, file_ids, task_ids, strict=strict)
         self._check_self_feeding(derived, inputs, outputs, file_ids, task_ids, strict=strict)
         parents = self._choose_edges(edges, declared, derived, count)
@@ -414,6 +415,10 @@ def _derived_edges(
 ) -> tuple[Indices, Indices]:
     """(child, parent) for every file one writes and the other reads; a loop where they are one."""
     producers = outputs.transposed(file_count)
+    # Counted before they are made: a few kilobytes can imply billions.
+    count = int(producers.degrees()[inputs.targets].sum())
+    if count > EDGES_MAX:
+        raise BadValueError("the workflow", "edges implied by files", count, f"above {EDGES_MAX}")
     parents, offsets = producers.gather(inputs.targets)
     return np.repeat(inputs.owners(), np.diff(offsets)), parents
 

@@ -1,0 +1,179 @@
+"""Everything that happens, as one ordered list of typed events; live and simulated alike.
+
+Reports, traces, plots and the checks of the simulator are made from this list and nothing else.
+Times are seconds since the run began.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from dataward.model.operations import AttemptId, NodeId
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId
+
+
+class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
+    id: NodeId
+    cores: int
+    speed: float
+    site: str
+
+
+class RunStarted(msgspec.Struct, frozen=True, array_like=True, tag="run-started"):
+    at: float
+    workflow: str
+    tasks: int
+    strategy: str
+    seed: int
+    nodes: tuple[NodeFacts, ...]
+
+
+class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
+    at: float
+    complete: int
+    failed: int
+    messages: int
+    store_calls: int
+
+
+class NodeJoined(msgspec.Struct, frozen=True, array_like=True, tag="node-joined"):
+    at: float
+    node: NodeId
+    incarnation: int
+
+
+class NodeLost(msgspec.Struct, frozen=True, array_like=True, tag="node-lost"):
+    """A node crashed; what ran on it is gone."""
+
+    at: float
+    node: NodeId
+
+
+class AttemptBegan(msgspec.Struct, frozen=True, array_like=True, tag="attempt-began"):
+    """A node took a task off its ready queue, to bring its inputs in."""
+
+    at: float
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    replica: bool
+    generation: int
+
+
+class AttemptAdvanced(msgspec.Struct, frozen=True, array_like=True, tag="attempt-advanced"):
+    at: float
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    state: TaskState
+
+
+class AttemptEnded(msgspec.Struct, frozen=True, array_like=True, tag="attempt-ended"):
+    """``outcome`` is won, lost (another won), cancelled, failed, released or postponed."""
+
+    at: float
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    outcome: str
+    reason: str = ""
+
+
+class TaskFinished(msgspec.Struct, frozen=True, array_like=True, tag="task-finished"):
+    """The store committed an outcome."""
+
+    at: float
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    state: TaskState
+    generation: int
+
+
+class InputsStaged(msgspec.Struct, frozen=True, array_like=True, tag="inputs-staged"):
+    """Where a task's input bytes came from: the node's own depot, or over the network."""
+
+    at: float
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    local_bytes: int
+    moved_bytes: int
+
+
+class FileMoved(msgspec.Struct, frozen=True, array_like=True, tag="file-moved"):
+    at: float
+    file: FileId
+    source: NodeId
+    target: NodeId
+    size_bytes: int
+    seconds: float
+
+
+class FileStored(msgspec.Struct, frozen=True, array_like=True, tag="file-stored"):
+    """A depot holds a file, whole and checked."""
+
+    at: float
+    file: FileId
+    node: NodeId
+    size_bytes: int
+
+
+class FileEvicted(msgspec.Struct, frozen=True, array_like=True, tag="file-evicted"):
+    at: float
+    file: FileId
+    node: NodeId
+    size_bytes: int
+
+
+class WorkGiven(msgspec.Struct, frozen=True, array_like=True, tag="work-given"):
+    """A load balancer's decision, with the loads it weighed."""
+
+    at: float
+    source: NodeId
+    target: NodeId
+    tasks: tuple[TaskId, ...]
+    loads_seconds: tuple[tuple[NodeId, float], ...]
+
+
+class TaskPlaced(msgspec.Struct, frozen=True, array_like=True, tag="task-placed"):
+    """A task was sent to a node's queue; ``why`` names the rule that chose it."""
+
+    at: float
+    task: TaskId
+    node: NodeId
+    why: str
+    candidates: tuple[tuple[NodeId, float], ...] = ()
+
+
+class TaskTakenOver(msgspec.Struct, frozen=True, array_like=True, tag="task-taken-over"):
+    """A node's attempts at a task were fenced, its lease having expired."""
+
+    at: float
+    task: TaskId
+    node: NodeId
+    incarnation: int
+
+
+class TaskReopened(msgspec.Struct, frozen=True, array_like=True, tag="task-reopened"):
+    """Every copy of an output was lost, so a complete task runs again."""
+
+    at: float
+    task: TaskId
+    generation: int
+
+
+class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-injected"):
+    at: float
+    kind: str
+    where: str
+
+
+Event = (
+    RunStarted | RunEnded | NodeJoined | NodeLost | AttemptBegan | AttemptAdvanced | AttemptEnded
+    | TaskFinished | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | TaskPlaced
+    | TaskTakenOver | TaskReopened | FaultInjected
+)  # fmt: skip
+
+Emit = Callable[[Event], None]

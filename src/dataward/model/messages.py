@@ -1,0 +1,25 @@
+"""What nodes say to each other directly. All of it may be lost: the store knows everything."""
+
+import msgspec
+
+from dataward.model.workflow import TaskId
+
+
+class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
+    """Something was put in your queue: look."""
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """These tasks are finished: drop or cancel your replicas of them."""
+
+    tasks: tuple[TaskId, ...]
+
+
+class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
+    """Is this attempt of yours still under way? If not, give the task up."""
+
+    task: TaskId
+    attempt: str
+
+
+Message = WorkQueued | Stop | Confirm

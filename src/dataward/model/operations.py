@@ -1,0 +1,453 @@
+"""What a node can ask of the store: small commands, each about one key, each safe to repeat.
+
+A key belongs to one shard, and a shard applies one operation at a time; nothing spans shards. A
+caller whose call failed does not know whether it took effect, so it repeats it: every operation
+here gives the same answer the second time. ``docs/node.md`` tells how they follow one another.
+"""
+
+from zlib import crc32
+
+import msgspec
+
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId
+
+NodeId = str
+AttemptId = str  # node.incarnation.count: unique whatever the store forgets
+
+
+class InputFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file a task reads; ``producer`` is "" for an input of the whole workflow."""
+
+    id: FileId
+    size_bytes: int
+    producer: TaskId
+
+
+class OutputFile(msgspec.Struct, frozen=True, array_like=True):
+    id: FileId
+    size_bytes: int
+
+
+class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
+    """What the client says of a task: ADAGE's Table 2, less what changes as it runs."""
+
+    id: TaskId
+    type: str
+    parents: tuple[TaskId, ...]
+    children: tuple[TaskId, ...]
+    inputs: tuple[InputFile, ...]
+    outputs: tuple[OutputFile, ...]
+    runtime_seconds: float
+    cores: int
+    memory_bytes: int
+    retries: int
+    preferred: NodeId
+    priority: float  # lower is more urgent
+    backups_max: int
+    command: tuple[str, ...] = ()
+
+
+class Copy(msgspec.Struct, frozen=True, array_like=True):
+    """A place where a file is."""
+
+    file: FileId
+    node: NodeId
+
+
+class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A task in a node's queue; entries sort by urgency, then by id."""
+
+    priority: float
+    task: TaskId
+    replica: bool = False
+    seconds: float = 0.0  # how much work it is thought to be
+
+
+# --- about a task --------------------------------------------------------------------------------
+
+
+class TaskOperation(msgspec.Struct, frozen=True, tag=True):
+    task: TaskId
+
+    @property
+    def key(self) -> str:
+        return self.task
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True):
+    """Put a task in the store, waiting or ready. -> Standing"""
+
+    spec: TaskSpec
+
+    @property
+    def key(self) -> str:
+        return self.spec.id
+
+
+class Begin(TaskOperation, frozen=True, tag=True):
+    """Start an attempt. -> Begun, or Refused if the task is not ready or needs no more runs."""
+
+    attempt: AttemptId
+    node: NodeId
+
+
+class Advance(TaskOperation, frozen=True, tag=True):
+    """Say how far an attempt has come. -> Standing"""
+
+    attempt: AttemptId
+    state: TaskState
+    at: float
+
+
+class Commit(TaskOperation, frozen=True, tag=True):
+    """Complete the task, once. -> Committed, or Refused: another won, or the lease was lost."""
+
+    attempt: AttemptId
+    node: NodeId
+    timeline: tuple[tuple[TaskState, float], ...] = ()
+    generation: int = 0
+
+
+class Fail(TaskOperation, frozen=True, tag=True):
+    """The task's own error ended the attempt. -> Failing (retry or not), or Refused."""
+
+    attempt: AttemptId
+    reason: str
+
+
+class Release(TaskOperation, frozen=True, tag=True):
+    """Give an attempt up through no fault of the task. -> Standing
+
+    ``keep`` says that the node goes on holding the task and will try again.
+    """
+
+    attempt: AttemptId
+    keep: bool = False
+
+
+class Notify(TaskOperation, frozen=True, tag=True):
+    """Tell a child that this parent has committed, and where its files are. -> Standing
+
+    ``failed`` passes a failure on instead. A notice of a generation already known changes nothing.
+    """
+
+    parent: TaskId
+    generation: int
+    failed: bool = False
+    copies: tuple[Copy, ...] = ()
+
+
+class Delivered(TaskOperation, frozen=True, tag=True):
+    """All is done that had to follow: empty the outbox. -> Standing
+
+    What had to follow is telling the children of this generation or, if the task became ready
+    again, putting it into some node's queue; then ``placement`` says for the how-manieth time.
+    """
+
+    generation: int
+    placement: int = 0
+
+
+class Replicate(TaskOperation, frozen=True, tag=True):
+    """Ask to run the task on one more node. -> Standing; ``granted`` if it may have the backup."""
+
+    source: NodeId
+    node: NodeId
+
+
+class TakeOver(TaskOperation, frozen=True, tag=True):
+    """Fence all attempts of a node whose lease has expired. -> Standing"""
+
+    node: NodeId
+    incarnation: int
+
+
+class Reopen(TaskOperation, frozen=True, tag=True):
+    """Every copy of an output of this generation is gone: run again. -> Standing"""
+
+    generation: int
+
+
+class Postpone(TaskOperation, frozen=True, tag=True):
+    """An attempt cannot go on until this parent has run again. -> Standing"""
+
+    attempt: AttemptId
+    parent: TaskId
+    generation: int
+
+
+class AddCopies(TaskOperation, frozen=True, tag=True):
+    """More places that hold outputs of this task. -> Standing
+
+    An input of the whole workflow has no producer: its own name stands in for the task's, here and
+    in the two operations that follow.
+    """
+
+    copies: tuple[Copy, ...]
+
+
+class DropCopies(TaskOperation, frozen=True, tag=True):
+    """Places that hold outputs of this task no longer. -> Standing"""
+
+    copies: tuple[Copy, ...]
+
+
+class Look(TaskOperation, frozen=True, tag=True):
+    """How things stand with a task. -> Standing"""
+
+
+class Standing(msgspec.Struct, frozen=True, tag=True):
+    """What a store says of a task after an operation on it; files only if that was the question."""
+
+    task: TaskId
+    state: TaskState
+    generation: int
+    preferred: NodeId = ""
+    priority: float = 0.0
+    seconds: float = 0.0
+    granted: bool = False
+    live_attempts: int = 0
+    placement: int = 0  # how often it became ready again and had to be queued
+    children: tuple[TaskId, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    inputs: tuple[InputFile, ...] = ()
+    input_copies: tuple[Copy, ...] = ()
+    unknown: bool = False  # the store has no such task
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The attempt may go on. ``copies`` are the places its inputs were last known to be."""
+
+    spec: TaskSpec
+    generation: int
+    copies: tuple[Copy, ...]
+    parents: dict[TaskId, int]
+
+
+class Committed(msgspec.Struct, frozen=True, tag=True):
+    """The attempt won. ``rivals`` run the same task elsewhere and should be told to stop."""
+
+    task: TaskId
+    generation: int
+    children: tuple[TaskId, ...]
+    copies: tuple[Copy, ...]
+    rivals: tuple[NodeId, ...]
+
+
+class Failing(msgspec.Struct, frozen=True, tag=True):
+    """What becomes of a task that failed by itself; ``children`` fail with it if it is final."""
+
+    task: TaskId
+    final: bool
+    children: tuple[TaskId, ...]
+    generation: int
+    rivals: tuple[NodeId, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """No, and why; ``state`` is where the task stands."""
+
+    task: TaskId
+    reason: str
+    state: TaskState
+
+
+# --- about a node --------------------------------------------------------------------------------
+
+
+class NodeOperation(msgspec.Struct, frozen=True, tag=True):
+    node: NodeId
+
+    @property
+    def key(self) -> str:
+        return self.node
+
+
+class Join(NodeOperation, frozen=True, tag=True):
+    """Become a member, or come back as a new incarnation. -> Membership
+
+    What an earlier incarnation held goes back into the node's own queue.
+    """
+
+    incarnation: int
+    lease_seconds: float
+
+
+class Renew(NodeOperation, frozen=True, tag=True):
+    """Keep the lease on everything the node holds. -> Membership; not ``current`` if it is lost."""
+
+    incarnation: int
+    load_seconds: float
+
+
+class Enqueue(NodeOperation, frozen=True, tag=True):
+    """Queue tasks for a node, dead or alive. -> Membership"""
+
+    entries: tuple[QueueEntry, ...]
+
+
+class Claim(NodeOperation, frozen=True, tag=True):
+    """Take the most urgent tasks queued for the node; they are then held. -> Claimed
+
+    ``request`` numbers the claim, so that one repeated after a lost answer is answered again.
+    """
+
+    incarnation: int
+    request: int
+    limit: int
+    load_seconds: float
+
+
+class LetGo(NodeOperation, frozen=True, tag=True):
+    """The node holds these tasks no longer. -> Membership
+
+    Each is named with its ticket, so that a call that comes late does not let go of what has been
+    queued anew; ticket -1 means whatever there is. Nothing happens if the node has since come back
+    as another incarnation.
+    """
+
+    incarnation: int
+    tasks: tuple[tuple[TaskId, int], ...]
+
+
+class Restate(NodeOperation, frozen=True, tag=True):
+    """Say what the node holds, after its shard lost writes. -> Claimed, with all that it holds
+
+    What the store thought it held goes back into the queue.
+    """
+
+    incarnation: int
+    entries: tuple[QueueEntry, ...]
+
+
+class ReportLoad(NodeOperation, frozen=True, tag=True):
+    """Say how much work waits at a node, for load balancers to read. -> Membership"""
+
+    load_seconds: float
+
+
+class Probe(NodeOperation, frozen=True, tag=True):
+    """Whether a node is up, and its load. -> Membership"""
+
+
+class Membership(msgspec.Struct, frozen=True, tag=True):
+    """What a store says of a node. ``load_seconds`` counts what is queued but not yet claimed.
+
+    ``epoch`` grows when the node's shard loses writes it had acknowledged.
+    """
+
+    node: NodeId
+    current: bool
+    up: bool
+    incarnation: int
+    queued: int
+    load_seconds: float
+    epoch: int
+
+
+class Claimed(msgspec.Struct, frozen=True, tag=True):
+    """Tasks the node now holds; a ticket tells one stay in a node's queue from the next."""
+
+    node: NodeId
+    current: bool
+    entries: tuple[QueueEntry, ...]
+    tickets: tuple[int, ...]
+    left: int
+
+
+# --- about a shard -------------------------------------------------------------------------------
+
+
+class Patrol(msgspec.Struct, frozen=True, tag=True):
+    """Look for what got stuck on one shard: orphans, full outboxes, old attempts. -> Findings
+
+    ``node`` gets a short exclusive hold on what it finds, so that not everybody repairs it.
+    """
+
+    shard: int
+    node: NodeId
+    limit: int
+    stale_seconds: float
+    suspect_seconds: float
+
+
+class Orphans(msgspec.Struct, frozen=True, array_like=True):
+    """Tasks queued for or held by a node whose lease has expired."""
+
+    node: NodeId
+    incarnation: int
+    entries: tuple[QueueEntry, ...]
+    tickets: tuple[int, ...]
+
+
+class Undelivered(msgspec.Struct, frozen=True, array_like=True):
+    """A finished task whose children may not know, or an unplaced one that may be in no queue."""
+
+    task: TaskId
+    generation: int
+    failed: bool
+    placement: int  # above 0 if it is unplaced
+    children: tuple[TaskId, ...]
+    copies: tuple[Copy, ...]
+
+
+class Suspect(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt under way for so long that somebody should ask whether it still is."""
+
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    incarnation: int
+
+
+class Findings(msgspec.Struct, frozen=True, tag=True):
+    shard: int
+    orphans: tuple[Orphans, ...]
+    undelivered: tuple[Undelivered, ...]
+    suspects: tuple[Suspect, ...]
+    epoch: int  # grows when the shard loses writes it had acknowledged
+    recount_due: bool  # nobody has yet put right what that loss broke
+
+
+class Recount(msgspec.Struct, frozen=True, tag=True):
+    """A shard's unfinished tasks, a page at a time: what a repair after a loss reads. -> Page"""
+
+    shard: int
+    cursor: int
+    limit: int
+
+
+class Recounted(msgspec.Struct, frozen=True, tag=True):
+    """The losses of this shard up to this epoch have been put right. -> Findings"""
+
+    shard: int
+    epoch: int
+
+
+class Unfinished(msgspec.Struct, frozen=True, array_like=True):
+    task: TaskId
+    missing: tuple[TaskId, ...]  # parents it still waits for
+
+
+class Page(msgspec.Struct, frozen=True, tag=True):
+    shard: int
+    tasks: tuple[Unfinished, ...]
+    cursor: int  # where the next page starts; -1 after the last
+
+
+ShardOperation = Patrol | Recount | Recounted
+Operation = (
+    Submit | Begin | Advance | Commit | Fail | Release | Notify | Delivered | Replicate | TakeOver
+    | Reopen | Postpone | AddCopies | DropCopies | Look
+    | Join | Renew | Enqueue | Claim | LetGo | Restate | ReportLoad | Probe
+    | Patrol | Recount | Recounted
+)  # fmt: skip
+Answer = Standing | Begun | Committed | Failing | Refused | Membership | Claimed | Findings | Page
+
+
+def shard_of(operation: Operation, shards: int) -> int:
+    """Where an operation goes: the same everywhere, for ever."""
+    if isinstance(operation, ShardOperation):
+        return operation.shard
+    return crc32(operation.key.encode()) % shards

@@ -1,0 +1,91 @@
+"""The machines a simulation pretends to have."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dataward.errors import SettingError
+
+GBPS = 125e6  # bytes per second
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One node's hardware; defaults are ADAGE's section IV, and a plain disk."""
+
+    id: str
+    cores: int = 4
+    speed: float = 1.0  # run times are divided by it
+    memory_bytes: float = 8e9
+    capacity_bytes: float = 1e12
+    disk_bytes_per_second: float = 500e6
+    up_bytes_per_second: float = GBPS
+    down_bytes_per_second: float = GBPS
+    site: str = "site"
+
+
+class Placement(Enum):
+    """Where a workflow's own inputs are at the start. The origin has them all in every case."""
+
+    EDGE = "edge"  # nowhere else
+    SPREAD = "spread"  # each on ``copies`` nodes drawn at random
+
+
+@dataclass(frozen=True, slots=True)
+class StoreModel:
+    """What the shared store costs: each shard serves one operation after another."""
+
+    shards: int = 8
+    latency_seconds: float = 0.0003  # one way
+    service_seconds: float = 0.00001  # an operation; Valkey does some 100,000 a second a core
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """Machines in one or more sites, the links between, and the edge server with the inputs."""
+
+    machines: tuple[Machine, ...]
+    latency_seconds: float = 0.0005  # one way, between nodes
+    site_bytes_per_second: float = float("inf")  # a site's link to all others, each way
+    site_latency_seconds: float = 0.0  # added between sites
+    origin_bytes_per_second: float = 10 * GBPS
+    origin_site: str = ""  # "": beyond every site's link, if sites have one
+    placement: Placement = Placement.EDGE
+    copies: int = 1
+    store: StoreModel = StoreModel()
+
+    def __post_init__(self) -> None:
+        if not self.machines:
+            raise SettingError("a platform needs at least one node")
+        if len({machine.id for machine in self.machines}) < len(self.machines):
+            raise SettingError("two nodes of the platform have the same name")
+        for machine in self.machines:
+            _check_positive(machine)
+
+    @property
+    def cores(self) -> int:
+        return sum(machine.cores for machine in self.machines)
+
+
+def _check_positive(machine: Machine) -> None:
+    for name in (
+        "cores", "speed", "memory_bytes", "capacity_bytes", "disk_bytes_per_second",
+        "up_bytes_per_second", "down_bytes_per_second",
+    ):  # fmt: skip
+        if not getattr(machine, name) > 0:
+            raise SettingError(f"node {machine.id!r} needs {name} above 0")
+
+
+def uniform_platform(nodes: int, *, cores: int = 4, bandwidth: float = GBPS) -> Platform:
+    """So many equal nodes, named so that order by name is order by number."""
+    width = len(str(max(nodes - 1, 0)))
+    return Platform(
+        tuple(
+            Machine(
+                f"n{i:0{width}}",
+                cores=cores,
+                up_bytes_per_second=bandwidth,
+                down_bytes_per_second=bandwidth,
+            )
+            for i in range(nodes)
+        )
+    )

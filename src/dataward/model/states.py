@@ -1,0 +1,64 @@
+"""The life of a task: ADAGE's Table 3, and the transitions its Figure 2 allows."""
+
+from enum import Enum
+
+
+class TaskState(Enum):
+    WAITING = "waiting"  # some parent has not committed
+    READY = "ready"  # may run; waits for a node to begin it
+    STAGE_IN = "stage-in"  # its inputs are being brought in
+    RUNNING = "running"
+    STAGE_OUT = "stage-out"  # its outputs are being written
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+# Figure 2 draws the straight life of a task that nothing happens to. Four things happen to tasks
+# that the text describes and the figure omits; each adds the transitions named beside it.
+_FIGURE_2 = {
+    TaskState.WAITING: {TaskState.READY},
+    TaskState.READY: {TaskState.STAGE_IN},
+    TaskState.STAGE_IN: {TaskState.RUNNING},
+    TaskState.RUNNING: {TaskState.STAGE_OUT, TaskState.FAILED},
+    TaskState.STAGE_OUT: {TaskState.COMPLETE},
+    TaskState.COMPLETE: set(),
+    TaskState.FAILED: set(),
+}
+_CASCADE = {
+    # A parent failed, or an attempt could not even bring its inputs in.
+    TaskState.WAITING: {TaskState.FAILED},
+    TaskState.READY: {TaskState.FAILED},
+    TaskState.STAGE_IN: {TaskState.FAILED},
+    TaskState.STAGE_OUT: {TaskState.FAILED},
+}
+_ATTEMPT_LOST = {
+    # The node died or gave up: back to ready, or to how far the next best replica has come.
+    TaskState.STAGE_IN: {TaskState.READY},
+    TaskState.RUNNING: {TaskState.READY, TaskState.STAGE_IN},
+    TaskState.STAGE_OUT: {TaskState.READY, TaskState.STAGE_IN, TaskState.RUNNING},
+}
+_DATA_LOST = {
+    # Every copy of an output is gone: its producer is reopened, its consumer waits again.
+    TaskState.COMPLETE: {TaskState.READY},
+    TaskState.READY: {TaskState.WAITING},
+    TaskState.STAGE_IN: {TaskState.WAITING},
+    TaskState.RUNNING: {TaskState.WAITING},
+    TaskState.STAGE_OUT: {TaskState.WAITING},
+}
+
+ALLOWED: dict[TaskState, frozenset[TaskState]] = {
+    state: frozenset().union(
+        *(table.get(state, set()) for table in (_FIGURE_2, _CASCADE, _ATTEMPT_LOST, _DATA_LOST))
+    )
+    for state in TaskState
+}
+
+PROGRESS = {
+    TaskState.READY: 0,
+    TaskState.STAGE_IN: 1,
+    TaskState.RUNNING: 2,
+    TaskState.STAGE_OUT: 3,
+}
+"""How far an attempt has come; a task is where its furthest attempt is."""
+
+FINAL = frozenset({TaskState.COMPLETE, TaskState.FAILED})
