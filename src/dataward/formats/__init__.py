@@ -1,0 +1,8 @@
+"""Workflow files to ``Workflow`` and back; nothing else in dataward knows a file format."""
+
+from dataward.formats.content import ReadLimits
+from dataward.formats.read import parse_workflow, read_workflow
+from dataward.formats.wfformat_write import render
+from dataward.formats.write import write_workflow
+
+__all__ = ["ReadLimits", "parse_workflow", "read_workflow", "render", "write_workflow"]

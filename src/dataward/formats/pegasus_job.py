@@ -1,0 +1,108 @@
+"""What DAX and Pegasus 5 YAML have in common: a job that uses files and carries profiles."""
+
+import math
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dataward.errors import FormatError, WorkflowError
+from dataward.formats.numerals import parse_number
+from dataward.model.builder import WorkflowBuilder
+
+# Pegasus also knows "none" and "checkpoint". A checkpoint is read and written by one job alone, so
+# it orders nothing.
+_READS = ("input", "inout")
+_WRITES = ("output", "inout")
+_LINKS = ("", "none", "input", "output", "inout", "checkpoint")
+
+
+@contextmanager
+def placed(source: str, line: int) -> Iterator[None]:
+    """Turn what the builder refuses into a FormatError that says on which line it stands."""
+    try:
+        yield
+    except WorkflowError as error:
+        raise FormatError(source, str(error), place=f"line {line}") from error
+
+
+@dataclass(slots=True)
+class PegasusJob:
+    """One job while it is being read."""
+
+    source: str
+    line: int
+    id: str
+    name: str
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    arguments: str | None = None
+    runtime_seconds: float = 0.0
+    cores: int = 1
+    memory_bytes: int = 0
+    retries: int | None = None
+
+    def use(self, file: str, link: str, line: int) -> None:
+        link = link.lower()
+        if link not in _LINKS:
+            problem = f"a file is used as {link!r}; it can be input, output or inout"
+            raise FormatError(self.source, problem, place=f"line {line}")
+        if link in _READS:
+            self.inputs.append(file)
+        if link in _WRITES:
+            self.outputs.append(file)
+
+    def profile(self, namespace: str, key: str, text: str, line: int) -> None:
+        """Take what dataward understands of a profile; most are about Condor or the grid."""
+        match (namespace.lower(), key.lower()):
+            case ("pegasus", "runtime"):
+                self.runtime_seconds = quantity(self.source, line, key, text)
+            case ("pegasus", "cores"):
+                self.cores = math.ceil(quantity(self.source, line, key, text))
+            case ("pegasus", "memory"):  # in MB, says Pegasus' manual
+                self.memory_bytes = math.ceil(quantity(self.source, line, key, text) * 1_000_000)
+            case ("dagman", "retry"):
+                self.retries = math.ceil(quantity(self.source, line, key, text))
+
+    def add_to(self, builder: WorkflowBuilder) -> None:
+        with placed(self.source, self.line):
+            builder.task(
+                self.id,
+                name=self.name,
+                command=None if self.arguments is None else [self.name, *words(self.arguments)],
+                inputs=self.inputs,
+                outputs=self.outputs,
+                runtime_seconds=self.runtime_seconds,
+                cores=self.cores,
+                memory_bytes=self.memory_bytes,
+                retries=self.retries,
+            )
+
+
+def words(arguments: str) -> list[str]:
+    """A command line's words, quotes respected where they match."""
+    if not any(mark in arguments for mark in "'\"\\"):
+        return arguments.split()
+    try:
+        return shlex.split(arguments)
+    except ValueError:
+        return arguments.split()
+
+
+def quantity(source: str, line: int, what: str, text: str) -> float:
+    """A number that must be one, and finite."""
+    number = parse_number(text)
+    if number is None or not math.isfinite(number):
+        raise FormatError(source, f"{what} {text[:40]!r} is not a number", place=f"line {line}")
+    return number
+
+
+def size_bytes(source: str, line: int, text: str) -> int:
+    """A file's size; -1, which some write for unknown, stays -1."""
+    return math.ceil(quantity(source, line, "file size", text))
+
+
+def order(builder: WorkflowBuilder, source: str, line: int, parent: str, child: str) -> None:
+    """Declare an edge whose child must be there by now."""
+    with placed(source, line):
+        builder.order(parent, child)

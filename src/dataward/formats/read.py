@@ -1,0 +1,70 @@
+"""The way in: any workflow file, in any format, to a ``Workflow``."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from dataward.errors import FormatError
+from dataward.formats.content import ReadLimits, file_chunks, unpacked
+from dataward.formats.dax import read_dax
+from dataward.formats.detect import HEAD_BYTES, Format, detect
+from dataward.formats.pegasus_yaml import read_pegasus_yaml
+from dataward.formats.wfformat_read import read_wfformat
+from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.workflow import Workflow
+
+Reader = Callable[[Iterator[bytes], str], WorkflowBuilder]
+
+_READERS: dict[Format, Reader] = {
+    Format.WFFORMAT: read_wfformat,
+    Format.DAX: read_dax,
+    Format.PEGASUS_YAML: read_pegasus_yaml,
+}
+_DEFAULT_LIMITS = ReadLimits()
+
+
+def read_workflow(
+    path: Path | str, edges: Edges | None = None, *, limits: ReadLimits = _DEFAULT_LIMITS
+) -> Workflow:
+    """The workflow in a file, whatever its format, gzipped or not.
+
+    Without ``edges``, only the declared ones count, as a trace wants; where the files say otherwise
+    the workflow carries a warning. Content that is wrong in one place raises FormatError naming
+    it; a workflow wrong as a whole (a cycle, an unknown parent) raises its WorkflowError.
+    """
+    return _read(file_chunks(Path(path), str(path)), str(path), edges, limits)
+
+
+def parse_workflow(
+    data: bytes,
+    source: str = "workflow",
+    edges: Edges | None = None,
+    *,
+    limits: ReadLimits = _DEFAULT_LIMITS,
+) -> Workflow:
+    """The same for content already at hand; ``source`` is what errors call it."""
+    return _read([data], source, edges, limits)
+
+
+def _read(
+    chunks: Iterable[bytes], source: str, edges: Edges | None, limits: ReadLimits
+) -> Workflow:
+    try:
+        content = unpacked(chunks, source, limits)
+        head = _head(content)
+        reader = _READERS[detect(head, source)]
+        builder = reader(chain([head], content), source)
+        return builder.build(Edges.DECLARED if edges is None else edges)
+    except RecursionError as error:
+        raise FormatError(source, "is nested too deeply for a workflow") from error
+    except MemoryError as error:
+        raise FormatError(source, "needs more memory than there is") from error
+
+
+def _head(content: Iterator[bytes]) -> bytes:
+    head = b""
+    for chunk in content:
+        head += chunk
+        if len(head) >= HEAD_BYTES:
+            break
+    return head

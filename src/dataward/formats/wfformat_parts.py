@@ -1,0 +1,98 @@
+"""What all versions of WfFormat share when read: commands, quantities, and edges said twice."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from dataward.errors import FormatError, WorkflowError
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.workflow import type_of
+
+Share = Callable[[str], str]
+
+_SHARED_MAX = 10_000
+
+
+class Command(Struct, gc=False):
+    program: str | None = None
+    arguments: list[str] | None = None
+
+
+def words_of(command: Command | None, task_name: str, share: Share) -> tuple[str, ...] | None:
+    """The words to execute. Where only arguments were recorded, the task's type is the program."""
+    if command is None:
+        return None
+    if command.program is not None:
+        return (share(command.program), *(command.arguments or ()))
+    return (share(type_of(task_name)), *command.arguments) if command.arguments else ()
+
+
+def sharing() -> Share:
+    """A function that gives equal strings back as one object: programs repeat in every task."""
+    pool: dict[str, str] = {}
+
+    def share(text: str) -> str:
+        known = pool.get(text)
+        if known is None:
+            known = text
+            if len(pool) < _SHARED_MAX:
+                pool[text] = text
+        return known
+
+    return share
+
+
+def cores_of(count: int | float) -> int:
+    """Whole cores for a count that may be fractional; traces write 0 for a task that hardly ran."""
+    return max(1, math.ceil(count)) if count >= 0 else math.floor(count)
+
+
+def whole_bytes(size: int | float) -> int:
+    """Whole bytes; negative sizes are kept negative for the builder to refuse."""
+    if size < 0:
+        return min(math.floor(size), -2)  # -1 means unknown to the builder
+    return math.ceil(size)
+
+
+class DeclaredTwice:
+    """Tells whether ``parents`` and ``children`` declare the same edges, without keeping any.
+
+    Both sides add up a hash of every edge they declare. Equal sums mean equal edges (a chance of
+    one in 2**60 aside), which spares the usual document, where both are complete, a second pass.
+    """
+
+    def __init__(self) -> None:
+        self._balance = 0
+
+    def note(self, task: str, parents: Sequence[str], children: Sequence[str]) -> None:
+        balance = self._balance
+        for parent in parents:
+            balance += hash((parent, task))
+        for child in children:
+            balance -= hash((task, child))
+        self._balance = balance
+
+    @property
+    def agree(self) -> bool:
+        return self._balance == 0
+
+
+def declare_children(
+    builder: WorkflowBuilder,
+    source: str,
+    place: str,
+    families: Iterable[tuple[str, Sequence[str]]],
+) -> None:
+    """Add the edges that ``children`` declare, in a document where ``parents`` are not the same."""
+    builder.warn("its 'parents' and 'children' declare different edges; all of them are used")
+    for index, (parent, children) in enumerate(families):
+        for child in children:
+            try:
+                builder.order(parent, child)
+            except WorkflowError as error:
+                raise FormatError(
+                    source,
+                    f"task {parent!r} comes before {child!r}, but there is no such task",
+                    place=f"{place}[{index}].children",
+                ) from error
