@@ -1,0 +1,138 @@
+"""Coadd: images of a strip of sky added up, piece by piece (SDSS; worker-centric paper, 2.1, 4.1).
+
+The trace is not public; this is a scan with its published figures. Tasks move along the strip and
+a file is read by consecutive tasks while its image is in view. The first 6,000 tasks, the
+paper's workload, read 53,390 files, 36 to 101 each and 78.4327 on average; all 44,000 read 588,900,
+up to 181 each and 124 on average; some 90% of files are read by six tasks or more. A smaller
+Coadd is the beginning of a larger one with the same seed. Beyond 44,000 tasks the strip goes on as
+it did after the first 6,000.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from dataward.generate.shape import Draft, Parameter, Shape, Values
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the strip: how many tasks, new files, reads in all, and reads per task.
+
+    Files leave ``out_of_turn`` by up to this share of the files in view. Fitted: it makes a tenth
+    of them leave before six tasks have read them. Up to 1, no later stretch changes this one.
+    """
+
+    tasks: int
+    files: int
+    reads: int
+    least: int
+    most: int
+    out_of_turn: float
+
+
+FIRST = Stretch(tasks=6_000, files=53_390, reads=470_596, least=36, most=101, out_of_turn=0.95)
+# What is left of 44,000 tasks, 588,900 files and 44,000 x 124 reads.
+LATER = Stretch(tasks=38_000, files=535_510, reads=4_985_404, least=50, most=181, out_of_turn=1.0)
+
+SMOOTHING_TASKS = 200
+
+# The paper models no outputs; a task needs one to have something to show for its work.
+OUTPUT_BYTES = 1000
+
+
+def in_view(random: RandomState, stretch: Stretch) -> Counts:
+    """Files each task reads: a smooth curve with exactly the stretch's sum, least and most."""
+    count = stretch.tasks + 2 * SMOOTHING_TASKS
+    steps = random.randint(-1000, 1001, count, dtype=np.int64)
+    for _ in range(2):  # integers all the way, so that ranks do not hang on rounding
+        total = np.cumsum(steps)
+        steps = total[SMOOTHING_TASKS:] - total[:-SMOOTHING_TASKS]
+    curve = np.cumsum(steps - steps.sum() // len(steps))[: stretch.tasks]
+    counts = np.empty(stretch.tasks, dtype=np.int64)
+    counts[np.argsort(curve, kind="stable")] = _spread(stretch)
+    return counts
+
+
+def _spread(stretch: Stretch) -> Counts:
+    """The counts of a stretch in rising order, denser towards the most."""
+    span = stretch.most - stretch.least
+    power = span / (stretch.reads / stretch.tasks - stretch.least) - 1.0
+    u = (np.arange(stretch.tasks) + 0.5) / stretch.tasks
+    counts = np.rint(stretch.least + span * u**power).astype(np.int64)
+    counts[0], counts[-1] = stretch.least, stretch.most
+    missing = stretch.reads - int(counts.sum())
+    middle = stretch.tasks // 2
+    at = slice(middle - abs(missing) // 2, middle - abs(missing) // 2 + abs(missing))
+    counts[at] += np.sign(missing)
+    return np.sort(counts)
+
+
+def arriving(counts: Counts, before: int, files: int) -> Counts:
+    """New files at each task: what the count rises by, and a steady exchange of the others."""
+    rises = np.maximum(np.diff(counts, prepend=before), 0)
+    exchanged = files - int(rises.sum())
+    assert exchanged > 0, "the counts rise too steeply for so few files"
+    reads = np.cumsum(counts) - counts[0]  # the first task of all has nothing to exchange
+    steady = np.diff(reads * exchanged // int(reads[-1]), prepend=0)
+    result: Counts = rises + steady
+    return result
+
+
+def views(random: RandomState, tasks: int) -> tuple[Counts, Counts]:
+    """For every file the first task that reads it and the first that no longer does."""
+    counts: list[Counts] = []
+    arrivals: list[Counts] = []
+    keys: list[NDArray[np.float64]] = []
+    made = files = before = 0
+    while made < tasks:
+        stretch = LATER if made else FIRST
+        counts.append(in_view(random, stretch))
+        arrivals.append(arriving(counts[-1], before, stretch.files))
+        wait = random.random_sample(stretch.files) * stretch.out_of_turn
+        wait *= np.repeat(counts[-1], arrivals[-1])
+        keys.append(np.arange(files, files + stretch.files) + wait)
+        made, files, before = made + stretch.tasks, files + stretch.files, int(counts[-1][-1])
+    count, arrival = np.concatenate(counts), np.concatenate(arrivals)
+    leaving = np.concatenate([[0], count[:-1]]) + arrival - count
+    begin = np.repeat(np.arange(made), arrival)
+    end = np.full(files, made)
+    departures = np.repeat(np.arange(made), leaving)
+    end[np.argsort(np.concatenate(keys), kind="stable")[: len(departures)]] = departures
+    return begin, end
+
+
+def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
+    begin, end = views(random, tasks)
+    seen = int(np.searchsorted(begin, tasks))
+    begin, end = begin[:seen], np.minimum(end[:seen], tasks)
+    assert (end > begin).all(), "a file left before it came"
+    lasting = end - begin
+    starts = np.cumsum(lasting) - lasting
+    readers = np.arange(int(lasting.sum())) + np.repeat(begin - starts, lasting)
+    order = np.argsort(readers, kind="stable")
+    read = np.repeat(np.arange(seen), lasting)[order].tolist()
+    bounds = np.searchsorted(readers[order], np.arange(tasks + 1)).tolist()
+    size = round(values["file_mb"] * 1e6)
+    names = [draft.file(f"fpC_{i:07d}.fit", size) for i in range(seen)]
+    for t in range(tasks):
+        inputs = [names[f] for f in read[bounds[t] : bounds[t + 1]]]
+        out = draft.file(f"coadd_{t:07d}.fit", OUTPUT_BYTES)
+        draft.task("coadd", len(inputs) * values["seconds_per_file"], inputs, (out,))
+
+
+SHAPE = Shape(
+    name="coadd",
+    description="add up images along a strip of sky; neighbours share most files (worker-centric)",
+    granularity="any number of tasks; 6000 is the paper's workload and 44000 all of Coadd",
+    smallest=1,
+    fill=fill,
+    parameters=(
+        Parameter("file_mb", 25.0, "size of every input in MB; 5, 25 or 50 in the paper", low=0),
+        Parameter("seconds_per_file", 1.0, "run time per input: 1000 MFLOP at 1000 MFLOPS", low=0),
+    ),
+)

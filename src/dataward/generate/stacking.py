@@ -1,0 +1,36 @@
+"""Image stacking, as MATRIX (section 4.1.1) took it from Falkon's data diffusion.
+
+Each task cuts an object out of one 2 MB image in 158 ms and writes 10 KB; a last task adds all the
+cut-outs up. Which task reads which image is shuffled: neighbours in the list are no neighbours in
+the sky. The paper gives no run time for the last task; it has the same here.
+"""
+
+import numpy as np
+from numpy.random import RandomState
+
+from dataward.generate.shape import Draft, Parameter, Shape, Values
+
+SECONDS = 0.158
+IMAGE_BYTES = 2_000_000
+CUTOUT_BYTES = 10_000
+
+
+def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
+    count = tasks - 1
+    images = max(1, round(count / values["locality"]))
+    names = [draft.file(f"image_{i:07d}.fit.gz", IMAGE_BYTES) for i in range(images)]
+    image_of = random.permutation(np.arange(count) % images).tolist()
+    cutouts = [draft.file(f"roi_{i:07d}.fit", CUTOUT_BYTES) for i in range(count)]
+    for i, image in enumerate(image_of):
+        draft.task("cutout", SECONDS, (names[image],), (cutouts[i],))
+    draft.task("aggregate", SECONDS, cutouts, (draft.file("stacked.fit", CUTOUT_BYTES),))
+
+
+SHAPE = Shape(
+    name="image-stacking",
+    description="cut objects out of shared images, then add them up (Falkon, MATRIX)",
+    granularity="any number of tasks from 2; one of them adds up",
+    smallest=2,
+    fill=fill,
+    parameters=(Parameter("locality", 30.0, "tasks per image, 1 to 30 in the paper", low=1),),
+)
