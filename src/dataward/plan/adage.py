@@ -1,0 +1,303 @@
+"""Which node each task should prefer, and how urgent it is, before anything runs.
+
+ADAGE's critical-path plan, and two plain ones to compare it with.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappush, heapreplace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dataward.errors import SettingError
+from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.workflow import Seconds, Workflow
+from dataward.plan.critical_path import latest_starts
+
+# Up to so many copies of a file, all their nodes are weighed; beyond, only the one free first.
+_COPIES_FEW = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """For each task, its urgency (lower is more urgent) and the index of the node it prefers.
+
+    ``estimated_makespan_seconds`` is None if the plan was made without looking at time.
+    """
+
+    priority: Seconds
+    preferred: Indices
+    estimated_makespan_seconds: float | None
+
+
+def adage_plan(
+    workflow: Workflow,
+    nodes: int,
+    *,
+    bandwidth_bytes_per_second: ArrayLike,
+    cores: ArrayLike = 1,
+    speed: ArrayLike = 1.0,
+    located: Mapping[int, Sequence[int]] | None = None,
+    respect_parents: bool = True,
+) -> Plan:
+    """Tasks by latest start, each to the node where it would end first.
+
+    A node can start a task when it has brought in the inputs it is not yet planned to hold, over
+    its own link, and has enough cores free: the later of the two. Bandwidth, cores and speed are
+    one number for all nodes or one each. ``located`` says which nodes hold which files (both by
+    index) beforehand; other files that no task writes are outside, equally far from every node.
+    Staging begins when the last parent has ended. The authors let it begin at once, as if parents
+    took no time; ``respect_parents=False`` is that. They compare starts, with all nodes alike; we
+    compare ends, which is the same there and right where speeds differ. Transfers do not wait for
+    each other: what a link really carries is known only at run time.
+
+    Equal ends go to the node with the fewest bytes to bring in, then the one free first, then the
+    lowest index.
+
+    Not every node is looked at. Of nodes alike in bandwidth, cores and speed that hold none of the
+    inputs, all need the same time for staging, so none is better than the one free first; it is
+    kept at the top of a heap. Nodes that hold an input are all looked at while its copies are few;
+    of a file with more than 24, only the holder free first. So the choice is the best of all nodes
+    as long as no task reads two or more files copied that widely, and a task costs
+    O(inputs + kinds of node), times log(nodes), not O(nodes).
+    """
+    cluster = _Cluster(
+        *_per_node(nodes, bandwidth_bytes_per_second, cores, speed), int(workflow.cores.max())
+    )
+    priority = latest_starts(workflow)
+    rank = np.empty(len(workflow), dtype=np.int64)
+    rank[workflow.layers.order] = np.arange(len(workflow))
+    order = np.lexsort((rank, priority))
+    copies = _Copies(workflow, nodes, cluster, located or {})
+    preferred, makespan = _assign(workflow, order.tolist(), cluster, copies, respect_parents)
+    return Plan(priority, np.array(preferred, dtype=np.int32), makespan)
+
+
+def random_plan(workflow: Workflow, nodes: int, seed: int) -> Plan:
+    """Any node, as MATRIX and Albatross were pre-assigned in ADAGE's comparison; level by level."""
+    _check_nodes(nodes)
+    generator = np.random.Generator(np.random.PCG64(seed))
+    preferred = generator.integers(0, nodes, len(workflow), dtype=np.int32)
+    return Plan(_level_order(workflow), preferred, None)
+
+
+def level_order_plan(workflow: Workflow, nodes: int) -> Plan:
+    """First come, first served: level by level, the nodes in turn."""
+    _check_nodes(nodes)
+    priority = _level_order(workflow)
+    return Plan(priority, (priority.astype(np.int64) % nodes).astype(np.int32), None)
+
+
+def _level_order(workflow: Workflow) -> Seconds:
+    place = np.empty(len(workflow))
+    place[workflow.layers.order] = np.arange(len(workflow))
+    return place
+
+
+def _check_nodes(nodes: int) -> None:
+    if nodes < 1:
+        raise SettingError(f"{nodes} nodes can run nothing; give at least 1")
+
+
+def _per_node(
+    nodes: int, bandwidth: ArrayLike, cores: ArrayLike, speed: ArrayLike
+) -> tuple[list[float], list[int], list[float]]:
+    _check_nodes(nodes)
+    columns = []
+    for what, given in (("bandwidth", bandwidth), ("cores", cores), ("speed", speed)):
+        values = np.asarray(given)
+        if values.ndim > 1 or (values.ndim == 1 and len(values) != nodes):
+            raise SettingError(f"{what} was given for {values.size} nodes, but there are {nodes}")
+        if not (values > 0).all():
+            raise SettingError(f"every node's {what} must be above 0")
+        columns.append(np.broadcast_to(values, nodes).tolist())
+    return columns[0], [int(c) for c in columns[1]], columns[2]
+
+
+class _Cluster:
+    """When each node's cores become free, and of each kind of node the one free first.
+
+    Times only grow, so a heap may hold outdated ones: an entry is brought up to date when it
+    reaches the top.
+    """
+
+    def __init__(
+        self, bandwidth: list[float], cores: list[int], speed: list[float], widest: int
+    ) -> None:
+        if max(cores) < widest:
+            raise SettingError(
+                f"a task needs {widest} cores, but no node has more than {max(cores)}"
+            )
+        self.bandwidth = bandwidth
+        self.speed = speed
+        self.cores = cores
+        kinds = sorted(set(zip(bandwidth, cores, speed, strict=True)))
+        number = {kind: i for i, kind in enumerate(kinds)}
+        self.kind_of = [number[kind] for kind in zip(bandwidth, cores, speed, strict=True)]
+        self.kind_count = len(kinds)
+        self._free = [[0.0] * count for count in cores]  # each sorted
+        self._first: dict[int, list[list[tuple[float, int]]]] = {}
+
+    def free_seconds(self, node: int, width: int) -> float:
+        """When the node has ``width`` cores free."""
+        return self._free[node][width - 1]
+
+    def occupy(self, node: int, width: int, until: float) -> None:
+        free = self._free[node]
+        if len(free) == 1:
+            free[0] = until
+        else:
+            free[:width] = [until] * width
+            free.sort()
+
+    def heaps(self, members: Sequence[int], width: int) -> list[list[tuple[float, int]]]:
+        """Those of the members that are wide enough, by time free; one heap for each kind."""
+        heaps: list[list[tuple[float, int]]] = [[] for _ in range(self.kind_count)]
+        for node in members:
+            if self.cores[node] >= width:
+                heaps[self.kind_of[node]].append((self._free[node][width - 1], node))
+        for heap in heaps:
+            heapify(heap)
+        return heaps
+
+    def first_free(self, width: int) -> list[int]:
+        """Of each kind of node, the one that first has so many cores free."""
+        heaps = self._first.get(width)
+        if heaps is None:
+            heaps = self._first[width] = [h for h in self.heaps(range(len(self.cores)), width) if h]
+        return [self.top(heap, width) for heap in heaps]
+
+    def top(self, heap: list[tuple[float, int]], width: int) -> int:
+        free, at = self._free, width - 1
+        while True:
+            known, node = heap[0]
+            now = free[node][at]
+            if now == known:
+                return node
+            heapreplace(heap, (now, node))
+
+
+class _Copies:
+    """Which nodes are planned to hold which files."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        nodes: int,
+        cluster: _Cluster,
+        located: Mapping[int, Sequence[int]],
+    ) -> None:
+        self._nodes = nodes
+        self._cluster = cluster
+        self._few: list[list[int] | None] = [None] * len(workflow.file_ids)
+        self._many: dict[int, set[int]] = {}
+        self._heaps: dict[int, dict[int, list[list[tuple[float, int]]]]] = {}  # file, width, kind
+        for file in sorted(located):
+            for node in located[file]:
+                if not (0 <= node < nodes and 0 <= file < len(workflow.file_ids)):
+                    raise SettingError(f"file {file} cannot be on node {node}: one does not exist")
+                self.add(file, node)
+
+    def add(self, file: int, node: int) -> None:
+        few = self._few[file]
+        if few is None:
+            self._few[file] = [node]
+        elif len(few) <= _COPIES_FEW:
+            if node not in few:
+                few.append(node)
+                if len(few) > _COPIES_FEW:
+                    self._many[file] = set(few)
+                    self._heaps[file] = {}
+        elif node not in self._many[file]:
+            self._many[file].add(node)
+            self._add_to_heaps(file, node)
+
+    def _add_to_heaps(self, file: int, node: int) -> None:
+        kind = self._cluster.kind_of[node]
+        for width, heaps in self._heaps[file].items():
+            if self._cluster.cores[node] >= width:
+                heappush(heaps[kind], (self._cluster.free_seconds(node, width), node))
+
+    def held_bytes(
+        self, inputs: Sequence[tuple[int, int]], width: int
+    ) -> tuple[int, dict[int, int]]:
+        """The bytes not held everywhere, and how many of them the nodes worth a look hold."""
+        total = 0
+        held: dict[int, int] = dict.fromkeys(self._cluster.first_free(width), 0)
+        wide: list[tuple[set[int], int]] = []
+        for file, size in inputs:
+            few = self._few[file]
+            if few is None:
+                total += size
+            elif len(few) <= _COPIES_FEW:
+                if len(few) < self._nodes:
+                    total += size
+                    for node in few:
+                        held[node] = held.get(node, 0) + size
+            elif len(self._many[file]) < self._nodes:
+                total += size
+                wide.append((self._many[file], size))
+                for node in self._first_holders(file, width):
+                    held.setdefault(node, 0)
+        for holders, size in wide:
+            for node in held:
+                if node in holders:
+                    held[node] += size
+        return total, held
+
+    def _first_holders(self, file: int, width: int) -> list[int]:
+        heaps = self._heaps[file].get(width)
+        if heaps is None:
+            members = sorted(self._many[file])
+            heaps = self._heaps[file][width] = self._cluster.heaps(members, width)
+        return [self._cluster.top(heap, width) for heap in heaps if heap]
+
+
+def _assign(
+    workflow: Workflow,
+    order: Sequence[int],
+    cluster: _Cluster,
+    copies: _Copies,
+    respect_parents: bool,
+) -> tuple[list[int], float]:
+    count = len(workflow)
+    preferred = [0] * count
+    ends = [0.0] * count
+    inputs, outputs, parents = map(_rows, (workflow.inputs, workflow.outputs, workflow.parents))
+    sizes = workflow.size_bytes.tolist()
+    runtimes, widths = workflow.runtime_seconds.tolist(), workflow.cores.tolist()
+    for task in order:
+        ready = max([ends[p] for p in parents(task)], default=0.0) if respect_parents else 0.0
+        width = widths[task]
+        needed = [(file, sizes[file]) for file in inputs(task) if sizes[file]]
+        total, held = copies.held_bytes(needed, width)
+        end, _, _, node = min(_weighed(cluster, held, total, ready, width, runtimes[task]))
+        cluster.occupy(node, width, end)
+        preferred[task] = node
+        ends[task] = end
+        for file, _ in needed:
+            copies.add(file, node)
+        for file in outputs(task):
+            copies.add(file, node)
+    return preferred, max(ends)
+
+
+def _rows(joined: Adjacency) -> Callable[[int], list[int]]:
+    """``joined.row`` as a list, quicker; all rows at once would be a gigabyte of lists."""
+    starts, targets = joined.starts.tolist(), joined.targets
+    return lambda row: targets[starts[row] : starts[row + 1]].tolist()
+
+
+def _weighed(
+    cluster: _Cluster, held: dict[int, int], total: int, ready: float, width: int, runtime: float
+) -> list[tuple[float, int, float, int]]:
+    """Each candidate as (end, bytes to bring in, time free, node)."""
+    bandwidth, speed, cores = cluster.bandwidth, cluster.speed, cluster.cores
+    weighed = []
+    for node, here in held.items():
+        if cores[node] >= width:
+            free = cluster.free_seconds(node, width)
+            start = max(ready + (total - here) / bandwidth[node], free)
+            weighed.append((start + runtime / speed[node], total - here, free, node))
+    return weighed
