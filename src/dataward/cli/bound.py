@@ -1,0 +1,121 @@
+"""``dataward bound``: the MATRIX paper's analytical bound, for its workloads or any workflow."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dataward.cli.output import busy, plain_table, print_json, print_warnings, stdout_console
+from dataward.formats import read_workflow
+from dataward.model.quantities import parse_bandwidth, show_seconds
+from dataward.plan.matrix_benchmarks import (
+    CORES_PUBLISHED,
+    TASKS_PER_SECOND_PUBLISHED,
+    Shape,
+    Workload,
+    benchmark_bound,
+)
+from dataward.plan.matrix_bound import MatrixBound, MatrixSettings, Reading, matrix_bound
+
+
+def bound_command(
+    file: Annotated[
+        Path | None, typer.Argument(help="A workflow; without it, the paper's four DAGs.")
+    ] = None,
+    cores: Annotated[
+        int, typer.Option(help="Cores; the paper's largest is 131072.", min=1)
+    ] = CORES_PUBLISHED,
+    bandwidth: Annotated[str, typer.Option(help="Each node's link, as 10Gbps.")] = "10Gbps",
+    tasks_per_core: Annotated[
+        int, typer.Option(help="Tasks for each core, of the paper's DAGs.", min=1)
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the drawn run times and sizes.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """How fast any scheduler could run a workload, by the MATRIX paper's equations.
+
+    Equation (1) leaves open which tasks its k counts; every reading is shown beside the paper's
+    own numbers, and `docs/matrix-bound.md` says what follows.
+
+    Examples: `dataward bound`, `dataward bound --cores 200`,
+    `dataward bound montage.json --cores 64`
+    """
+    settings = MatrixSettings(bandwidth_bytes_per_second=parse_bandwidth(bandwidth))
+    if file is None:
+        _bound_benchmarks(cores, settings, Workload(tasks_per_core, seed=seed), json=json)
+    else:
+        _bound_workflow(file, cores, settings, json=json)
+
+
+def _bound_benchmarks(
+    cores: int, settings: MatrixSettings, workload: Workload, *, json: bool
+) -> None:
+    found: dict[Shape, dict[Reading, MatrixBound]] = {}
+    for shape in Shape:
+        with busy(f"{shape.value}: {cores * workload.tasks_per_core:,} tasks"):
+            found[shape] = {
+                r: benchmark_bound(shape, cores, r, settings, workload) for r in Reading
+            }
+    published = TASKS_PER_SECOND_PUBLISHED if cores == CORES_PUBLISHED else {}
+    if json:
+        print_json(
+            [
+                {
+                    "shape": shape.value,
+                    "cores": cores,
+                    "tasks": cores * workload.tasks_per_core,
+                    "reading": reading.value,
+                    "makespan_seconds": bound.makespan_seconds,
+                    "tasks_per_second": bound.tasks_per_second,
+                    "efficiency": bound.efficiency,
+                    "published_tasks_per_second": published.get(shape),
+                }
+                for shape, readings in found.items()
+                for reading, bound in readings.items()
+            ]
+        )
+        return
+    console = stdout_console()
+    console.print(f"Tasks per second, {cores:,} cores, {cores * workload.tasks_per_core:,} tasks")
+    table = plain_table("k counts ...", *(shape.value for shape in Shape))
+    for reading in Reading:
+        rates = (found[shape][reading].tasks_per_second for shape in Shape)
+        table.add_row(reading.value, *(f"{rate:,.0f}" for rate in rates))
+    if published:
+        table.add_row("(the paper)", *(f"{published[shape]:,.0f}" for shape in Shape))
+    console.print(table)
+    most = cores / (workload.runtime_seconds_max / 2)
+    console.print(f"No machine of that size can do more than {most:,.0f} a second.")
+
+
+def _bound_workflow(file: Path, cores: int, settings: MatrixSettings, *, json: bool) -> None:
+    with busy(f"reading {file}"):
+        workflow = read_workflow(file)
+    print_warnings(workflow, str(file))
+    found = {reading: matrix_bound(workflow, cores, settings, reading) for reading in Reading}
+    if json:
+        print_json(
+            [
+                {
+                    "file": str(file),
+                    "cores": cores,
+                    "reading": reading.value,
+                    "makespan_seconds": bound.makespan_seconds,
+                    "tasks_per_second": bound.tasks_per_second,
+                    "efficiency": bound.efficiency,
+                }
+                for reading, bound in found.items()
+            ]
+        )
+        return
+    table = plain_table("k counts ...", "makespan", "tasks/s", "efficiency")
+    for reading, bound in found.items():
+        table.add_row(
+            reading.value,
+            show_seconds(bound.makespan_seconds),
+            f"{bound.tasks_per_second:,.4g}",
+            f"{bound.efficiency:.1%}",
+        )
+    console = stdout_console()
+    console.print(f"{workflow.name} on {cores:,} cores, by the MATRIX paper's equations")
+    console.print(table)

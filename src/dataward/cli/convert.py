@@ -1,0 +1,34 @@
+"""``dataward convert``: any workflow file dataward reads, written as WfFormat."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dataward.cli.output import busy, print_json, print_warnings, stdout_console
+from dataward.formats import read_workflow, write_workflow
+from dataward.model.builder import Edges
+
+
+def convert_command(
+    source: Annotated[Path, typer.Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
+    target: Annotated[Path, typer.Argument(help="Where to write; .gz compresses.")],
+    schema: Annotated[str, typer.Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
+    edges: Annotated[
+        Edges, typer.Option(help="Which edges order the tasks: as declared, from files, or both.")
+    ] = Edges.DECLARED,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write a workflow file as WfFormat.
+
+    Example: `dataward convert Montage_25.xml montage.json`
+    """
+    with busy(f"reading {source}"):
+        workflow = read_workflow(source, edges)
+    print_warnings(workflow, str(source))
+    with busy(f"writing {target}"):
+        write_workflow(workflow, target, schema)
+    if json:
+        print_json({"file": str(target), "tasks": len(workflow), "edges": workflow.edge_count})
+    else:
+        stdout_console().print(f"{target}: {len(workflow):,} tasks, {workflow.edge_count:,} edges")

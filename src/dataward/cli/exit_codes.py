@@ -1,0 +1,12 @@
+"""What dataward's exit status means."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILED = 1  # the work itself failed
+    USAGE = 2  # the command line makes no sense
+    BAD_INPUT = 3  # a workflow, platform or event file is wrong
+    CANNOT_WRITE = 4  # a result cannot be written
+    INTERRUPTED = 130  # Ctrl-C

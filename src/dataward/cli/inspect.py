@@ -1,0 +1,185 @@
+"""``dataward inspect``: what can be known about a workflow before it runs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from dataward.cli.output import (
+    busy,
+    plain_table,
+    print_json,
+    print_warnings,
+    stdout_console,
+    write_text,
+)
+from dataward.formats import read_workflow
+from dataward.model.builder import Edges
+from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
+from dataward.model.workflow import Workflow
+from dataward.plan.bounds import Bounds, makespan_bounds
+from dataward.plan.summary import Summary, summarise
+from dataward.reports.dag_svg import draw_workflow
+from dataward.reports.profile import bar, profile_rows
+
+TYPES_SHOWN = 12
+PATH_SHOWN = 12
+
+
+def inspect_command(
+    file: Annotated[Path, typer.Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
+    nodes: Annotated[int, typer.Option(help="Nodes, for the bounds.", min=1)] = 1,
+    cores: Annotated[int, typer.Option(help="Cores of each node.", min=1)] = 4,
+    bandwidth: Annotated[
+        str, typer.Option(help="Each node's link, as 1Gbps or 125MB/s.")
+    ] = "1Gbps",
+    edge: Annotated[
+        str | None,
+        typer.Option(help="Link of the server holding the inputs; default: inputs are on nodes."),
+    ] = None,
+    edges: Annotated[
+        Edges, typer.Option(help="Which edges order the tasks: as declared, from files, or both.")
+    ] = Edges.DECLARED,
+    svg: Annotated[Path | None, typer.Option(help="Draw the DAG into this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Describe a workflow: size, shape, critical path, and how fast it could possibly run.
+
+    Examples: `dataward inspect montage.json`,
+    `dataward inspect montage.json --nodes 16 --cores 4 --svg montage.svg`
+    """
+    with busy(f"reading {file}"):
+        workflow = read_workflow(file, edges)
+        summary = summarise(workflow)
+        bounds = makespan_bounds(
+            workflow,
+            nodes=nodes,
+            cores=cores,
+            bandwidth_bytes_per_second=parse_bandwidth(bandwidth),
+            edge_bandwidth_bytes_per_second=parse_bandwidth(edge) if edge else None,
+        )
+    print_warnings(workflow, str(file))
+    if svg is not None:
+        write_text(svg, draw_workflow(workflow))
+    if json:
+        print_json(_as_json(workflow, summary, bounds))
+        return
+    console = stdout_console()
+    _print_numbers(console, workflow, summary, file)
+    _print_profile(console, workflow)
+    _print_types(console, summary)
+    _print_path(console, workflow, summary)
+    machine = f"{nodes} nodes x {cores} cores, {bandwidth}"
+    _print_bounds(console, bounds, machine, edge)
+    if svg is not None:
+        console.print(f"\nThe DAG is drawn in {svg}", soft_wrap=True)
+
+
+def _as_json(workflow: Workflow, summary: Summary, bounds: Bounds) -> dict[str, Any]:
+    """The keys others rely on first; then what else there is."""
+    path = summary.critical_path
+    return {
+        "tasks": summary.tasks,
+        "files": summary.files,
+        "edges": summary.edges,
+        "depth": summary.depth,
+        "width": summary.width,
+        "total_runtime_seconds": summary.total_runtime_seconds,
+        "total_bytes": summary.total_bytes,
+        "critical_path_seconds": path.seconds,
+        "lower_bound_seconds": bounds.best_seconds,
+        "name": workflow.name,
+        "read_bytes": summary.read_bytes,
+        "written_bytes": summary.written_bytes,
+        "critical_path": [workflow.task_ids[t] for t in path.tasks.tolist()],
+        "bounds": bounds,
+        "types": summary.types,
+        "warnings": workflow.warnings,
+    }
+
+
+def _print_numbers(console: Console, workflow: Workflow, summary: Summary, file: Path) -> None:
+    console.print(f"{workflow.name}  ({file})", style="bold", soft_wrap=True)
+    rows = [
+        ("tasks", f"{summary.tasks:,} of {len(summary.types)} types"),
+        ("files", f"{summary.files:,}, {show_bytes(summary.total_bytes)}"),
+        ("edges", f"{summary.edges:,}"),
+        ("levels", f"{summary.depth:,}, at most {summary.width:,} tasks wide"),
+        ("work", f"{show_seconds(summary.total_runtime_seconds)} on one core"),
+        (
+            "traffic",
+            f"{show_bytes(summary.read_bytes)} read, {show_bytes(summary.written_bytes)} written",
+        ),
+    ]
+    for name, value in rows:
+        console.print(f"  {name:<8} {value}", soft_wrap=True)
+
+
+def _print_profile(console: Console, workflow: Workflow) -> None:
+    rows = profile_rows(workflow)
+    merged = rows[0].last_level > rows[0].first_level
+    console.print(f"\nTasks per level{' (averages over several)' if merged else ''}", style="bold")
+    largest = max(row.tasks for row in rows)
+    labels = [
+        f"{row.first_level}-{row.last_level}" if merged else f"{row.first_level}" for row in rows
+    ]
+    label_width = max(map(len, labels))
+    names = max(len(row.types) for row in rows)
+    room = max(console.width - label_width - 14, 12)
+    names = min(names, room // 2, 28)
+    width = max(min(room - names, 60), 6)
+    plain = not (console.encoding or "").lower().startswith("utf")
+    for label, row in zip(labels, rows, strict=True):
+        count = (
+            f"{row.tasks:,.0f}"
+            if row.tasks >= 10 or row.tasks == int(row.tasks)
+            else f"{row.tasks:.1f}"
+        )
+        drawn = bar(row.tasks, largest, width, plain=plain)
+        kinds = row.types if len(row.types) <= names else row.types[: names - 1] + "~"
+        console.print(f"  {label:>{label_width}} {kinds:<{names}} {drawn} {count}", soft_wrap=True)
+
+
+def _print_types(console: Console, summary: Summary) -> None:
+    console.print()
+    table = plain_table("Task type", "count", "mean time", "share", "reads", "writes")
+    whole = summary.total_runtime_seconds or 1.0
+    for kind in summary.types[:TYPES_SHOWN]:
+        table.add_row(
+            kind.name,
+            f"{kind.tasks:,}",
+            show_seconds(kind.runtime_seconds_mean),
+            f"{kind.runtime_seconds_total / whole:.1%}",
+            show_bytes(kind.read_bytes_mean),
+            show_bytes(kind.written_bytes_mean),
+        )
+    console.print(table)
+    if len(summary.types) > TYPES_SHOWN:
+        console.print(f"  and {len(summary.types) - TYPES_SHOWN:,} more types (--json lists all)")
+
+
+def _print_path(console: Console, workflow: Workflow, summary: Summary) -> None:
+    tasks = summary.critical_path.tasks.tolist()
+    console.print(
+        f"\nCritical path: {show_seconds(summary.critical_path.seconds)} in {len(tasks):,} tasks",
+        style="bold",
+    )
+    shown = tasks if len(tasks) <= PATH_SHOWN else [*tasks[: PATH_SHOWN - 2], -1, tasks[-1]]
+    steps = ["..." if t < 0 else f"{workflow.task_names[t]} {workflow.task_ids[t]}" for t in shown]
+    names = [step.split()[0] if len(set(step.split())) == 1 else step for step in steps]
+    console.print("  " + " -> ".join(names))
+
+
+def _print_bounds(console: Console, bounds: Bounds, machine: str, edge: str | None) -> None:
+    console.print(f"\nNo schedule can be faster than this ({machine})", style="bold")
+    where = f"inputs leave a server at {edge}" if edge else "inputs are on the nodes already"
+    rows = [
+        ("critical path", bounds.critical_path_seconds, "however many nodes there are"),
+        ("work area", bounds.work_area_seconds, "all cores busy all the time"),
+        ("head, area, tail", bounds.head_area_tail_seconds, "busy between first and last tasks"),
+        ("compulsory data", bounds.compulsory_data_seconds, where),
+    ]
+    for name, seconds, meaning in rows:
+        mark = "*" if name == bounds.which else " "
+        console.print(f" {mark} {name:<16} {show_seconds(seconds):>12}   {meaning}", soft_wrap=True)

@@ -1,0 +1,65 @@
+"""Just enough SVG to draw with: elements as text, everything from outside escaped."""
+
+from collections.abc import Iterable
+from html import escape
+
+# Ten colours told apart by most eyes, in the order they are handed out; then they repeat.
+PALETTE = (
+    "#4477aa",
+    "#ee6677",
+    "#228833",
+    "#ccbb44",
+    "#66ccee",
+    "#aa3377",
+    "#ee8866",
+    "#44bb99",
+    "#9977cc",
+    "#999933",
+)
+INK = "#22272e"
+FAINT = "#8a939e"
+FONT = "ui-sans-serif, system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
+
+
+def colour(index: int) -> str:
+    return PALETTE[index % len(PALETTE)]
+
+
+def element(tag: str, *inside: str, **attributes: object) -> str:
+    """``element("rect", x=1, stroke_width=2)``: underscores become hyphens."""
+    pairs = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(_plain(value))}"'
+        for name, value in attributes.items()
+    )
+    return f"<{tag}{pairs}>{''.join(inside)}</{tag}>" if inside else f"<{tag}{pairs}/>"
+
+
+def text(x: float, y: float, words: str, **attributes: object) -> str:
+    return element(
+        "text", escape(words), **({"x": x, "y": y, "font_size": 12, "fill": INK} | attributes)
+    )
+
+
+def title(words: str) -> str:
+    """What a viewer shows when the pointer rests on the element around it."""
+    return element("title", escape(words))
+
+
+def document(width: float, height: float, parts: Iterable[str]) -> str:
+    """A whole drawing on white, so that it reads on dark pages too."""
+    return element(
+        "svg",
+        element("rect", width=width, height=height, fill="white"),
+        "\n",
+        "\n".join(parts),
+        "\n",
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {_plain(width)} {_plain(height)}",
+        width=width,
+        height=height,
+        font_family=FONT,
+    )
+
+
+def _plain(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
