@@ -331,6 +331,15 @@ class Probe(NodeOperation, frozen=True, tag=True):
     """Whether a node is up, and its load. -> Membership"""
 
 
+class Seize(NodeOperation, frozen=True, tag=True):
+    """Declare an incarnation dead if its lease has expired. -> Membership
+
+    It is not ``current`` then, now or ever again: its tasks may be taken over.
+    """
+
+    incarnation: int
+
+
 class Membership(msgspec.Struct, frozen=True, tag=True):
     """What a store says of a node. ``load_seconds`` counts what is queued but not yet claimed.
 
@@ -440,7 +449,7 @@ ShardOperation = Patrol | Recount | Recounted
 Operation = (
     Submit | Begin | Advance | Commit | Fail | Release | Notify | Delivered | Replicate | TakeOver
     | Reopen | Postpone | AddCopies | DropCopies | Look
-    | Join | Renew | Enqueue | Claim | LetGo | Restate | ReportLoad | Probe
+    | Join | Renew | Enqueue | Claim | LetGo | Restate | Seize | ReportLoad | Probe
     | Patrol | Recount | Recounted
 )  # fmt: skip
 Answer = Standing | Begun | Committed | Failing | Refused | Membership | Claimed | Findings | Page

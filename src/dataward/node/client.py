@@ -1,0 +1,121 @@
+"""The client: puts a planned workflow into the store, where the nodes find it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dataward.model.operations import (
+    AddCopies,
+    Answer,
+    Copy,
+    Enqueue,
+    Findings,
+    InputFile,
+    NodeId,
+    Operation,
+    OutputFile,
+    QueueEntry,
+    Recounted,
+    Standing,
+    Submit,
+    TaskSpec,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.node.store_client import StoreClient
+from dataward.plan.adage import Plan
+from dataward.world import Kernel
+
+BATCH = 1000
+
+
+def task_specs(
+    workflow: Workflow, plan: Plan, nodes: Sequence[NodeId], *, backups_max: int, retries: int = 0
+) -> Iterator[TaskSpec]:
+    """Every task as the store keeps it, in the workflow's order."""
+    files, ids = workflow.file_ids, workflow.task_ids
+    sizes = workflow.size_bytes.tolist()
+    producer = [ids[writers[0]] if writers else TaskId("") for writers in workflow.producers.rows()]
+    reads = [InputFile(files[f], sizes[f], producer[f]) for f in range(len(files))]
+    writes = [OutputFile(files[f], sizes[f]) for f in range(len(files))]
+    rows = zip(
+        ids,
+        workflow.types.tolist(),
+        workflow.parents.rows(),
+        workflow.children.rows(),
+        workflow.inputs.rows(),
+        workflow.outputs.rows(),
+        workflow.runtime_seconds.tolist(),
+        workflow.cores.tolist(),
+        workflow.memory_bytes.tolist(),
+        workflow.retries.tolist(),
+        plan.preferred.tolist(),
+        plan.priority.tolist(),
+        workflow.commands,
+        strict=True,
+    )
+    for (
+        id, kind, parents, children, inputs, outputs, seconds, cores, memory, tries, node, priority,
+        command,
+    ) in rows:  # fmt: skip
+        yield TaskSpec(
+            id=id,
+            type=workflow.type_names[kind],
+            parents=tuple(ids[p] for p in parents),
+            children=tuple(ids[c] for c in children),
+            inputs=tuple(reads[f] for f in inputs),
+            outputs=tuple(writes[f] for f in outputs),
+            runtime_seconds=seconds,
+            cores=cores,
+            memory_bytes=memory,
+            retries=retries if tries < 0 else tries,
+            preferred=nodes[node],
+            priority=priority,
+            backups_max=backups_max,
+            command=command or (),
+        )
+
+
+@dataclass
+class Client:
+    """Submits a workflow, and stays to submit again what the store may forget."""
+
+    store: StoreClient
+    shards: int
+    specs: Sequence[TaskSpec]
+    placed: Mapping[FileId, Sequence[NodeId]]
+    wake: Callable[[NodeId], None]
+
+    async def submit(self) -> None:
+        """Put inputs' places and all tasks in the store, then queue those that are ready."""
+        await self._in_batches(
+            [
+                AddCopies(TaskId(file), tuple(Copy(file, node) for node in nodes))
+                for file, nodes in self.placed.items()
+            ]
+        )
+        ready: dict[NodeId, list[QueueEntry]] = {}
+        for answer in await self._in_batches([Submit(spec) for spec in self.specs]):
+            assert isinstance(answer, Standing)
+            if answer.state is TaskState.READY and not answer.live_attempts:
+                entry = QueueEntry(answer.priority, answer.task, False, answer.seconds)
+                ready.setdefault(answer.preferred, []).append(entry)
+        await self._in_batches([Enqueue(n, tuple(entries)) for n, entries in ready.items()])
+        for node in ready:
+            self.wake(node)
+
+    async def watch(self, kernel: Kernel, pause_seconds: float) -> None:
+        """Submit all again whenever a shard has lost writes; what it knows stays as it is."""
+        seen = 0
+        while True:
+            await kernel.sleep(pause_seconds)
+            answers = await self.store.call([Recounted(i, 0) for i in range(self.shards)])
+            epochs = sum(answer.epoch for answer in answers if isinstance(answer, Findings))
+            if epochs > seen:
+                seen = epochs
+                await self.submit()
+
+    async def _in_batches(self, operations: Sequence[Operation]) -> list[Answer]:
+        answers: list[Answer] = []
+        for start in range(0, len(operations), BATCH):
+            answers += await self.store.call(operations[start : start + BATCH])
+        return answers

@@ -1,0 +1,215 @@
+"""Sends what happened to this node's attempts to the store, many at a time.
+
+Whatever comes while one batch is under way makes the next: one call commits as many tasks as there
+are, which is what keeps durability cheap. Outcomes go at once, for others wait for them; the rest
+may wait a moment for company.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dataward.model.events import AttemptEnded, TaskFinished
+from dataward.model.messages import Stop
+from dataward.model.operations import (
+    AddCopies,
+    Advance,
+    Answer,
+    AttemptId,
+    Commit,
+    Committed,
+    Copy,
+    DropCopies,
+    Fail,
+    Failing,
+    LetGo,
+    Membership,
+    NodeId,
+    Operation,
+    Refused,
+    ReportLoad,
+    TaskSpec,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
+from dataward.node.depot import Depot
+from dataward.node.herald import Herald, Notice
+from dataward.node.identity import Identity
+from dataward.node.ready_queue import ReadyQueue, entry_for
+from dataward.node.settings import NodeSettings
+from dataward.node.store_client import StoreClient
+from dataward.world import World
+
+
+@dataclass
+class Committer:
+    """Everything here returns at once; the loop does the waiting."""
+
+    world: World
+    settings: NodeSettings
+    identity: Identity
+    store: StoreClient
+    herald: Herald
+    depot: Depot
+    queue: ReadyQueue
+
+    on_lease_lost: Callable[[], None] = lambda: None
+    on_queued: Callable[[], None] = lambda: None
+    _specs: dict[AttemptId, TaskSpec] = field(default_factory=dict)
+    _advances: dict[AttemptId, list[Advance]] = field(default_factory=dict)
+    _outcomes: list[Commit | Fail] = field(default_factory=list)
+    _let_go: list[tuple[TaskId, int]] = field(default_factory=list)
+    _copies: list[AddCopies | DropCopies] = field(default_factory=list)
+    _reported_load_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._work = self.world.kernel.event()
+        self._urgent = self.world.kernel.event()
+
+    # --- what others ask -------------------------------------------------------------------------
+
+    def advance(self, task: TaskId, attempt: AttemptId, state: TaskState) -> None:
+        now = self.world.kernel.now()
+        self._advances.setdefault(attempt, []).append(Advance(task, attempt, state, now))
+        self._work.set()
+
+    def commit(self, spec: TaskSpec, attempt: AttemptId, generation: int) -> None:
+        """Propose an attempt as the task's outcome; advances not yet sent go along with it."""
+        steps = tuple((a.state, a.at) for a in self._advances.pop(attempt, ()))
+        self._specs[attempt] = spec
+        self._propose(Commit(spec.id, attempt, self.world.node, steps, generation))
+
+    def fail(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        self._advances.pop(attempt, None)
+        self._specs[attempt] = spec
+        self._propose(Fail(spec.id, attempt, reason))
+
+    def recommit(self, commit: Commit) -> None:
+        """Report again what an earlier acknowledgement may have been lost for."""
+        self._propose(commit)
+
+    def _propose(self, outcome: Commit | Fail) -> None:
+        self._outcomes.append(outcome)
+        self._urgent.set()
+        self._work.set()
+
+    def let_go(self, task: TaskId) -> None:
+        ticket = self.identity.tickets.pop(task, None)
+        if ticket is not None:
+            self._let_go.append((task, ticket))
+            self._work.set()
+
+    def announce(self, owner: str, copy: Copy) -> None:
+        self._copies.append(AddCopies(TaskId(owner), (copy,)))
+        self._work.set()
+
+    def retract(self, owner: str, copy: Copy) -> None:
+        self._copies.append(DropCopies(TaskId(owner), (copy,)))
+        self._work.set()
+
+    def load_changed(self) -> None:
+        """Tell the others, if it changed enough for them to care."""
+        change = abs(self.queue.load_seconds - self._reported_load_seconds)
+        if change > self.settings.load_report_share * self._reported_load_seconds:
+            self._work.set()
+
+    def is_about(self, task: TaskId) -> bool:
+        """Whether an outcome of this task is on its way to the store."""
+        return any(spec.id == task for spec in self._specs.values())
+
+    def forget(self) -> None:
+        """Drop what an incarnation that has lost its lease had to say."""
+        for attempt in list(self._specs):
+            self.depot.discard_outputs(self._specs.pop(attempt))
+        self._advances.clear()
+        self._outcomes.clear()
+        self._let_go.clear()
+
+    # --- the loop --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        while True:
+            await self._work.wait()
+            await self._urgent.wait(self.settings.company_seconds)
+            self._work.clear()
+            self._urgent.clear()
+            operations = self._collect()
+            if operations:
+                answers = await self.store.call(operations)
+                for operation, answer in zip(operations, answers, strict=True):
+                    self._on_answer(operation, answer)
+
+    def _collect(self) -> list[Operation]:
+        operations: list[Operation] = [a for steps in self._advances.values() for a in steps]
+        operations += self._outcomes
+        operations += self._copies
+        node = self.world.node
+        if self._let_go:
+            operations.append(LetGo(node, self.identity.incarnation, tuple(self._let_go)))
+        if self.queue.load_seconds != self._reported_load_seconds:
+            self._reported_load_seconds = self.queue.load_seconds
+            operations.append(ReportLoad(node, self._reported_load_seconds))
+        self._advances = {}
+        self._outcomes, self._copies, self._let_go = [], [], []
+        return operations
+
+    def _on_answer(self, operation: Operation, answer: Answer) -> None:
+        if isinstance(operation, Commit):
+            if isinstance(answer, Committed):
+                self._on_won(operation, answer)
+            elif isinstance(answer, Refused):
+                self._on_lost(operation, answer)
+        elif isinstance(operation, Fail):
+            self._on_failed(operation, answer)
+        elif isinstance(answer, Membership) and answer.queued:
+            self.on_queued()
+
+    def _on_won(self, commit: Commit, answer: Committed) -> None:
+        spec = self._specs.pop(commit.attempt, None)
+        if spec is not None:
+            self.depot.keep_outputs(spec)
+            self.world.disk.journal(commit)
+            self._ended(commit.task, commit.attempt, "won")
+            self._finished(commit.task, commit.attempt, TaskState.COMPLETE, answer.generation)
+            self._stop(answer.rivals, commit.task)
+            self.let_go(commit.task)
+        self.herald.deliver(
+            Notice(commit.task, answer.generation, False, answer.children, answer.copies)
+        )
+
+    def _on_lost(self, commit: Commit, answer: Refused) -> None:
+        spec = self._specs.pop(commit.attempt, None)
+        if spec is not None:
+            self.depot.discard_outputs(spec)
+            self._ended(commit.task, commit.attempt, "lost", answer.reason)
+            if answer.reason == "fenced":
+                self.on_lease_lost()
+            else:
+                self.let_go(commit.task)
+
+    def _on_failed(self, fail: Fail, answer: Answer) -> None:
+        spec = self._specs.pop(fail.attempt, None)
+        if not isinstance(answer, Failing) or spec is None:
+            self.let_go(fail.task)
+            return
+        if answer.final:
+            self._finished(fail.task, fail.attempt, TaskState.FAILED, answer.generation)
+            self._stop(answer.rivals, fail.task)
+            self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
+            self.let_go(fail.task)
+        else:
+            self.queue.put(entry_for(spec))  # the node still holds it
+
+    def _ended(self, task: TaskId, attempt: AttemptId, outcome: str, reason: str = "") -> None:
+        now = self.world.kernel.now()
+        self.world.emit(AttemptEnded(now, task, attempt, self.world.node, outcome, reason))
+
+    def _finished(
+        self, task: TaskId, attempt: AttemptId, state: TaskState, generation: int
+    ) -> None:
+        now = self.world.kernel.now()
+        self.world.emit(TaskFinished(now, task, attempt, self.world.node, state, generation))
+
+    def _stop(self, rivals: tuple[NodeId, ...], task: TaskId) -> None:
+        for rival in rivals:
+            if rival != self.world.node:
+                self.world.network.send(rival, Stop((task,)))

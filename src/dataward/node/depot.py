@@ -1,0 +1,264 @@
+"""The node's files: what is here, what may go when room is needed, how the rest is brought in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dataward.model.events import FileEvicted, FileStored
+from dataward.model.operations import Begun, Copy, InputFile, Look, NodeId, Standing, TaskSpec
+from dataward.model.workflow import FileId, TaskId
+from dataward.node.settings import NodeSettings
+from dataward.node.slots import Slots
+from dataward.node.store_client import StoreClient
+from dataward.world import ORIGIN, DiskFull, Event, Fiber, TransferFailed, World
+
+
+class InputLost(Exception):  # noqa: N818 - a condition, answered by running the producer again
+    """No copy of an input can be had, so its producer must run again."""
+
+    def __init__(self, file: FileId, producer: TaskId) -> None:
+        self.file = file
+        self.producer = producer
+        super().__init__(f"no copy of {file!r} is left")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    local_bytes: int
+    moved_bytes: int
+
+
+@dataclass(slots=True)
+class _Held:
+    size_bytes: int
+    owner: str  # the producing task, or the file itself for a workflow input
+    original: bool  # written here: the copy others count on, so never evicted
+
+
+OnCopy = Callable[[str, Copy], None]
+
+
+@dataclass
+class Depot:
+    """Least recently used copies make room; what a task holds or wrote here stays."""
+
+    world: World
+    settings: NodeSettings
+    store: StoreClient
+    announce: OnCopy = lambda owner, copy: None
+    retract: OnCopy = lambda owner, copy: None
+    used_bytes: int = 0
+    _held: dict[FileId, _Held] = field(default_factory=dict)  # least recently used first
+    _pins: dict[FileId, int] = field(default_factory=dict)
+    _arriving: dict[FileId, Event] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
+
+    def __contains__(self, file: FileId) -> bool:
+        return file in self._held
+
+    def recover(self) -> None:
+        """Take stock of what an earlier incarnation left on the disk, and tell the others."""
+        committed = {commit.task for commit in self.world.disk.journalled()}
+        for file in self.world.disk.files():
+            if file.written and file.owner not in committed:
+                self.world.disk.remove(file.id)  # of an attempt that never committed
+                continue
+            self._held[file.id] = _Held(file.size_bytes, file.owner, original=file.written)
+            self.used_bytes += file.size_bytes
+            self.announce(file.owner, Copy(file.id, self.world.node))
+
+    # --- inputs ----------------------------------------------------------------------------------
+
+    async def bring(self, begun: Begun) -> Staged:
+        """Have all of a task's inputs here and keep them until ``release``.
+
+        Raises InputLost, TransferFailed or DiskFull, having kept nothing.
+        """
+        inputs = begun.spec.inputs
+        for file in inputs:
+            self._pins[file.id] = self._pins.get(file.id, 0) + 1
+        try:
+            missing = [file for file in inputs if not self._touch(file.id)]
+            if missing:
+                await self._fetch_all(missing, begun.copies)
+            await self.world.disk.open_inputs(begun.spec)
+        except BaseException:
+            self.release(begun.spec)
+            raise
+        moved = sum(file.size_bytes for file in missing)
+        return Staged(sum(file.size_bytes for file in inputs) - moved, moved)
+
+    def release(self, spec: TaskSpec) -> None:
+        for file in spec.inputs:
+            pins = self._pins[file.id] - 1
+            if pins:
+                self._pins[file.id] = pins
+            else:
+                del self._pins[file.id]
+
+    def _touch(self, file: FileId) -> bool:
+        held = self._held.pop(file, None)
+        if held is None:
+            return False
+        self._held[file] = held  # to the end: most recently used
+        return True
+
+    async def _fetch_all(self, files: list[InputFile], hints: tuple[Copy, ...]) -> None:
+        sources = await self._sources(files, hints)
+        if len(files) == 1:
+            await self._fetch(files[0], sources[files[0].id])
+            return
+        fibers: list[Fiber[None]] = [
+            self.world.kernel.spawn(self._settle(file, sources[file.id]), f"fetch {file.id}")
+            for file in files
+        ]
+        try:
+            for fiber in fibers:
+                await fiber.join()
+        finally:
+            for fiber in fibers:
+                fiber.cancel()
+        for file in files:
+            if file.id not in self._held:
+                await self._fetch(file, sources[file.id])
+
+    async def _settle(self, file: InputFile, sources: list[NodeId]) -> None:
+        """Fetch, leaving a failure for the one who needs the file to meet again."""
+        try:
+            await self._fetch(file, sources)
+        except (InputLost, TransferFailed, DiskFull):
+            return
+
+    async def _sources(
+        self, files: list[InputFile], hints: tuple[Copy, ...]
+    ) -> dict[FileId, list[NodeId]]:
+        """Where to try for each file. Whoever told of a parent's end also told where its files are.
+
+        Inputs of the workflow have no such teller: the store is asked.
+        """
+        sources: dict[FileId, list[NodeId]] = {file.id: [] for file in files}
+        for copy in hints:
+            if copy.file in sources:
+                sources[copy.file].append(copy.node)
+        unknown = [file for file in files if not sources[file.id]]
+        if unknown:
+            await self._look(unknown, sources)
+        return sources
+
+    async def _look(self, files: list[InputFile], into: dict[FileId, list[NodeId]]) -> None:
+        answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
+        for file, answer in zip(files, answers, strict=True):
+            assert isinstance(answer, Standing)
+            into[file.id] = [copy.node for copy in answer.copies if copy.file == file.id]
+
+    async def _fetch(self, file: InputFile, sources: list[NodeId]) -> None:
+        while (arriving := self._arriving.get(file.id)) is not None:
+            await arriving.wait()
+        if file.id in self._held:
+            return
+        arrival = self._arriving[file.id] = self.world.kernel.event()
+        try:
+            await self._transfers.take()
+            try:
+                self.make_room(file.size_bytes)
+                self.used_bytes += file.size_bytes
+                try:
+                    await self._try_sources(file, sources)
+                except BaseException:
+                    self.used_bytes -= file.size_bytes
+                    raise
+            finally:
+                self._transfers.give_back()
+            owner = file.producer or file.id
+            self._held[file.id] = _Held(file.size_bytes, owner, original=False)
+            self._stored(file.id, file.size_bytes)
+            self.announce(owner, Copy(file.id, self.world.node))
+        finally:
+            del self._arriving[file.id]
+            arrival.set()
+
+    async def _try_sources(self, file: InputFile, sources: list[NodeId]) -> None:
+        """Try every known copy, in random order so that the load spreads, several times over."""
+        for round_ in range(self.settings.fetch_rounds):
+            if round_:
+                await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
+                found: dict[FileId, list[NodeId]] = {}
+                await self._look([file], found)
+                sources = found[file.id]
+            order = sorted(node for node in set(sources) if node != self.world.node)
+            self.world.random.shuffle(order)
+            if not file.producer and ORIGIN not in order:
+                order.append(ORIGIN)
+            for source in order:
+                try:
+                    await self.world.network.fetch(file, source)
+                    return
+                except TransferFailed:
+                    continue
+        if file.producer:
+            raise InputLost(file.id, file.producer)
+        raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
+
+    # --- outputs ---------------------------------------------------------------------------------
+
+    async def store_outputs(self, spec: TaskSpec) -> None:
+        """Make room for what a task wrote and store it; it counts only once committed."""
+        size_bytes = sum(file.size_bytes for file in spec.outputs)
+        self.make_room(size_bytes)
+        self.used_bytes += size_bytes
+        try:
+            await self.world.disk.store_outputs(spec)
+        except BaseException:
+            self.used_bytes -= size_bytes
+            raise
+        for file in spec.outputs:
+            self._stored(file.id, file.size_bytes)
+
+    def keep_outputs(self, spec: TaskSpec) -> None:
+        """The attempt was committed: its outputs are what others will ask for."""
+        for file in spec.outputs:
+            if file.id in self._held:  # a copy fetched from an earlier generation
+                self.used_bytes -= self._held.pop(file.id).size_bytes
+            self._held[file.id] = _Held(file.size_bytes, spec.id, original=True)
+
+    def discard_outputs(self, spec: TaskSpec) -> None:
+        for file in spec.outputs:
+            self.used_bytes -= file.size_bytes
+            if file.id not in self._held:
+                self.world.disk.remove(file.id)
+                self._gone(file.id, file.size_bytes)
+
+    def _stored(self, file: FileId, size_bytes: int) -> None:
+        now = self.world.kernel.now()
+        self.world.emit(FileStored(now, file, self.world.node, size_bytes))
+
+    def _gone(self, file: FileId, size_bytes: int) -> None:
+        now = self.world.kernel.now()
+        self.world.emit(FileEvicted(now, file, self.world.node, size_bytes))
+
+    # --- room ------------------------------------------------------------------------------------
+
+    def make_room(self, size_bytes: int) -> None:
+        """Evict until there is room, least recently used first; DiskFull if that is not enough."""
+        excess = self.used_bytes + size_bytes - self.world.disk.capacity_bytes
+        if excess <= 0:
+            return
+        evictable: list[FileId] = []
+        for file, held in self._held.items():
+            if excess <= 0:
+                break
+            if not held.original and file not in self._pins:
+                evictable.append(file)
+                excess -= held.size_bytes
+        if excess > 0:
+            raise DiskFull(f"{self.world.node} has no room for {size_bytes} bytes more")
+        for file in evictable:
+            self._evict(file)
+
+    def _evict(self, file: FileId) -> None:
+        held = self._held.pop(file)
+        self.used_bytes -= held.size_bytes
+        self.world.disk.remove(file)
+        self.retract(held.owner, Copy(file, self.world.node))
+        self._gone(file, held.size_bytes)

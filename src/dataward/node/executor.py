@@ -1,0 +1,241 @@
+"""Takes tasks off the ready queue and carries each from stage-in to a proposed commit."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from dataward.model.events import (
+    AttemptAdvanced,
+    AttemptBegan,
+    AttemptEnded,
+    InputsStaged,
+    TaskReopened,
+)
+from dataward.model.operations import (
+    AttemptId,
+    Begin,
+    Begun,
+    Enqueue,
+    NodeId,
+    Postpone,
+    QueueEntry,
+    Refused,
+    Release,
+    Reopen,
+    Standing,
+    TaskSpec,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
+from dataward.node.committer import Committer
+from dataward.node.decision_maker import DecisionMaker
+from dataward.node.depot import Depot, InputLost
+from dataward.node.herald import Herald
+from dataward.node.identity import Identity
+from dataward.node.ready_queue import ReadyQueue, entry_for
+from dataward.node.settings import NodeSettings
+from dataward.node.slots import Slots
+from dataward.node.store_client import StoreClient
+from dataward.world import Cancelled, DiskFull, Fiber, FiberCancelled, TransferFailed, World
+
+
+@dataclass
+class Attempts:
+    """The attempts under way on this node, by task, so that they can be cancelled."""
+
+    _running: dict[TaskId, Fiber[None]] = field(default_factory=dict)
+
+    def __contains__(self, task: TaskId) -> bool:
+        return task in self._running
+
+    async def over(self, task: TaskId) -> None:
+        """Wait until no attempt at this task is under way: it may be queued while one is."""
+        while (fiber := self._running.get(task)) is not None:
+            await self._end_of(task, fiber)
+
+    async def follow(self, task: TaskId, fiber: Fiber[None]) -> None:
+        """Count an attempt as under way until it ends, however it ends."""
+        self._running[task] = fiber
+        await self._end_of(task, fiber)
+
+    async def _end_of(self, task: TaskId, fiber: Fiber[None]) -> None:
+        try:
+            with suppress(FiberCancelled):
+                await fiber.join()
+        finally:
+            if self._running.get(task) is fiber:
+                del self._running[task]
+
+    def cancel(self, task: TaskId) -> bool:
+        fiber = self._running.get(task)
+        if fiber is None:
+            return False
+        fiber.cancel()
+        return True
+
+    def cancel_all(self) -> None:
+        for fiber in list(self._running.values()):
+            fiber.cancel()
+
+
+@dataclass
+class Executor:
+    """One of several on a node; together they run as many tasks as there are cores.
+
+    There are a few more executors than cores, so that inputs are brought in while cores are busy.
+    """
+
+    world: World
+    settings: NodeSettings
+    identity: Identity
+    store: StoreClient
+    queue: ReadyQueue
+    decision_maker: DecisionMaker
+    depot: Depot
+    cores: Slots
+    committer: Committer
+    herald: Herald
+    attempts: Attempts
+    on_lease_lost: Callable[[], None]
+
+    async def run(self) -> None:
+        while True:
+            entry = await self.decision_maker.next_task()
+            self.committer.load_changed()
+            await self.attempts.over(entry.task)
+            fiber = self.world.kernel.spawn(self._attempt(entry), f"attempt {entry.task}")
+            await self.attempts.follow(entry.task, fiber)
+
+    async def _attempt(self, entry: QueueEntry) -> None:
+        attempt = self.identity.next_attempt()
+        life = self.identity.incarnation
+        try:
+            (answer,) = await self.store.call([Begin(entry.task, attempt, self.world.node)])
+            if isinstance(answer, Refused):
+                self._on_refused(answer)
+                return
+            assert isinstance(answer, Begun)
+            await self._go_on(entry, answer, attempt)
+        except Cancelled:
+            # Finished elsewhere, or the lease is lost; then others must find the task still held.
+            if self.identity.incarnation == life:
+                self.committer.let_go(entry.task)
+            raise
+
+    def _on_refused(self, answer: Refused) -> None:
+        if answer.reason == "fenced":
+            self.on_lease_lost()
+        else:
+            self.committer.let_go(answer.task)
+
+    async def _go_on(self, entry: QueueEntry, begun: Begun, attempt: AttemptId) -> None:
+        now, node = self.world.kernel.now(), self.world.node
+        self.world.emit(
+            AttemptBegan(now, entry.task, attempt, node, entry.replica, begun.generation)
+        )
+        try:
+            await self._carry(begun, attempt)
+        except Cancelled:
+            self._ended(entry.task, attempt, "cancelled")
+            raise
+        except InputLost as lost:
+            await self._postpone(begun, attempt, lost)
+        except TransferFailed as error:
+            await self._try_later(begun.spec, attempt, str(error))
+        except DiskFull as error:
+            await self._send_elsewhere(begun.spec, attempt, str(error))
+
+    async def _carry(self, begun: Begun, attempt: AttemptId) -> None:
+        spec = begun.spec
+        staged = await self.depot.bring(begun)
+        try:
+            now = self.world.kernel.now()
+            self.world.emit(
+                InputsStaged(
+                    now, spec.id, attempt, self.world.node, staged.local_bytes, staged.moved_bytes
+                )
+            )
+            error = await self._execute(spec, attempt)
+            if not error:
+                self._advanced(spec.id, attempt, TaskState.STAGE_OUT)
+                await self.depot.store_outputs(spec)
+        finally:
+            self.depot.release(spec)
+        if error:
+            self._ended(spec.id, attempt, "failed", error)
+            self.committer.fail(spec, attempt, error)
+        else:
+            self.committer.commit(spec, attempt, begun.generation)
+
+    async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> str:
+        cores = min(spec.cores, self.cores.total)
+        await self.cores.take(cores)
+        try:
+            self._advanced(spec.id, attempt, TaskState.RUNNING)
+            return (await self.world.runner.run(spec)).error
+        finally:
+            self.cores.give_back(cores)
+
+    # --- when it cannot go on --------------------------------------------------------------------
+
+    async def _postpone(self, begun: Begun, attempt: AttemptId, lost: InputLost) -> None:
+        """Have the producer run again, here, and wait for it as if for the first time.
+
+        A crash at any point leaves the producer in its shard's outbox, and the task either held
+        by this node, whose lease will expire, or waiting for a notice that will come.
+        """
+        spec, node = begun.spec, self.world.node
+        generation = begun.parents.get(lost.producer, 1)
+        reopened = await self.store.ask(Reopen(lost.producer, generation), Standing)
+        if reopened.granted:
+            now = self.world.kernel.now()
+            self.world.emit(TaskReopened(now, lost.producer, generation))
+        if reopened.state is TaskState.READY and not reopened.live_attempts:
+            urgent = QueueEntry(spec.priority, lost.producer, False, reopened.seconds)
+            await self.store.call([Enqueue(node, (urgent,))])
+            await self.herald.placed([reopened])
+        standing = await self.store.ask(
+            Postpone(spec.id, attempt, lost.producer, generation), Standing
+        )
+        self._ended(spec.id, attempt, "postponed", str(lost))
+        self.decision_maker.look()
+        if standing.state is TaskState.READY and not standing.live_attempts:
+            self.queue.put(entry_for(spec))
+            await self.herald.placed([standing])
+        else:
+            self.committer.let_go(spec.id)
+
+    async def _try_later(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        """Keep the task and try again after a while: nothing here is wrong with it or with us."""
+        standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
+        self._ended(spec.id, attempt, "released", reason)
+        await self.world.kernel.sleep(self.settings.retry_seconds_max)
+        if standing.state is TaskState.READY and not standing.live_attempts:
+            self.queue.put(entry_for(spec))
+        else:
+            self.committer.let_go(spec.id)
+
+    async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        """This node cannot take the task: any other may do better. Alone, try again later."""
+        others = [node for node in self.world.nodes if node != self.world.node]
+        if not others:
+            await self._try_later(spec, attempt, reason)
+            return
+        standing = await self.store.ask(Release(spec.id, attempt), Standing)
+        self._ended(spec.id, attempt, "released", reason)
+        if standing.state is TaskState.READY and not standing.live_attempts:
+            target: NodeId = self.world.random.choice(others)
+            await self.herald.enqueue({target: [entry_for(spec)]}, "disk full")
+            await self.herald.placed([standing])
+        self.committer.let_go(spec.id)
+
+    # --- what others learn of it -----------------------------------------------------------------
+
+    def _advanced(self, task: TaskId, attempt: AttemptId, state: TaskState) -> None:
+        now = self.world.kernel.now()
+        self.world.emit(AttemptAdvanced(now, task, attempt, self.world.node, state))
+        self.committer.advance(task, attempt, state)
+
+    def _ended(self, task: TaskId, attempt: AttemptId, outcome: str, reason: str = "") -> None:
+        now = self.world.kernel.now()
+        self.world.emit(AttemptEnded(now, task, attempt, self.world.node, outcome, reason))

@@ -1,0 +1,126 @@
+"""Work giving: the most loaded node of a neighbourhood gives to the least loaded.
+
+ADAGE's Listing 4. Two departures, both for fewer messages and the same gifts: loads are read from
+the store in one batched call, and a node with nothing to give waits until it has something.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isqrt
+
+from dataward.model.events import WorkGiven
+from dataward.model.operations import Membership, NodeId, Probe, QueueEntry, Replicate, Standing
+from dataward.node.committer import Committer
+from dataward.node.herald import Herald
+from dataward.node.ready_queue import ReadyQueue
+from dataward.node.settings import Neighbourhood, NodeSettings
+from dataward.node.store_client import StoreClient
+from dataward.world import World
+
+
+def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId | None:
+    """Whom to give to: the least loaded neighbour, if this node is the most loaded of all.
+
+    Equal loads go to the lowest id. A neighbour as loaded as this node gets nothing.
+    """
+    if not neighbours or load_seconds <= max(neighbours.values()):
+        return None
+    return min(neighbours, key=lambda node: (neighbours[node], node))
+
+
+def next_pause(pause_seconds: float, *, gave: bool, settings: NodeSettings) -> float:
+    """The shortest pause after a gift, else twice the last up to a maximum."""
+    if gave:
+        return settings.pause_seconds_min
+    return min(pause_seconds * 2, settings.pause_seconds_max)
+
+
+@dataclass
+class LoadBalancer:
+    world: World
+    settings: NodeSettings
+    store: StoreClient
+    queue: ReadyQueue
+    committer: Committer
+    herald: Herald
+    _neighbours: list[NodeId] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._work = self.world.kernel.event()
+
+    def wake(self) -> None:
+        """There is something to give again."""
+        self._work.set()
+
+    async def run(self) -> None:
+        pause = self.settings.pause_seconds_min
+        while True:
+            if not self.queue.own:
+                self._work.clear()
+                await self._work.wait()
+                pause = self.settings.pause_seconds_min
+            gave = await self._give()
+            pause = next_pause(pause, gave=gave, settings=self.settings)
+            await self.world.kernel.sleep(pause)
+
+    async def _give(self) -> bool:
+        loads = await self._neighbour_loads()
+        target = receiver(self.queue.load_seconds, loads)
+        if target is None:
+            return False
+        gift = self._choose_gift()
+        given = await self._send(gift, target)
+        if given:
+            tasks = tuple(entry.task for entry in given)
+            now = self.world.kernel.now()
+            self.world.emit(WorkGiven(now, self.world.node, target, tasks, (*loads.items(),)))
+        return bool(given)
+
+    async def _neighbour_loads(self) -> dict[NodeId, float]:
+        probes = [Probe(node) for node in self._neighbourhood()]
+        answers = await self.store.call(probes) if probes else []
+        return {
+            answer.node: answer.load_seconds
+            for answer in answers
+            if isinstance(answer, Membership) and answer.up
+        }
+
+    def _neighbourhood(self) -> Sequence[NodeId]:
+        dynamic = self.settings.neighbourhood is Neighbourhood.DYNAMIC
+        if dynamic or not self._neighbours:
+            nodes = self.world.nodes
+            size = min(self.settings.neighbours or max(isqrt(len(nodes)), 1), len(nodes))
+            drawn = self.world.random.sample(nodes, size)
+            self._neighbours = [node for node in drawn if node != self.world.node]
+        return self._neighbours
+
+    def _choose_gift(self) -> list[QueueEntry]:
+        """Half of the node's own tasks, at least one, from the least urgent end."""
+        gift = []
+        for entry in self.queue.least_urgent_own():
+            gift.append(entry)
+            if len(gift) >= max(self.queue.own // 2, 1):
+                break
+        return gift
+
+    async def _send(self, gift: list[QueueEntry], target: NodeId) -> list[QueueEntry]:
+        """Queue the gift at the target. Replicas stay here too and compete; else they move."""
+        if self.settings.replication:
+            asks = [Replicate(entry.task, self.world.node, target) for entry in gift]
+            answers = await self.store.call(asks)
+            granted = {a.task for a in answers if isinstance(a, Standing) and a.granted}
+            gift = [entry for entry in gift if entry.task in granted]
+        else:
+            gift = [entry for entry in gift if self.queue.remove(entry.task)]
+        if not gift:
+            return []
+        replica = self.settings.replication
+        entries = [QueueEntry(e.priority, e.task, replica, e.seconds) for e in gift]
+        await self.herald.enqueue({target: entries}, "given")
+        for entry in gift:
+            if replica:
+                self.queue.share(entry.task)
+            else:
+                self.committer.let_go(entry.task)
+        self.committer.load_changed()
+        return gift

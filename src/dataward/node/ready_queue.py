@@ -1,0 +1,114 @@
+"""The local ready queue: what this node will run next, most urgent first.
+
+Split, as ADAGE's Figure 1 has it, into the node's own tasks and replicas received from others:
+only own tasks may be given away.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from dataward.model.operations import QueueEntry, TaskSpec
+from dataward.model.workflow import TaskId
+from dataward.world import Event
+
+UNKNOWN_SECONDS = 1.0  # a task whose run time nobody knows weighs this much
+
+
+class ReadyQueue:
+    """Both ends are reached in O(log n): the urgent one to run, the other to give away."""
+
+    def __init__(self, grown: Event) -> None:
+        self.grown = grown  # set while there is something to take
+        self._entries: dict[TaskId, QueueEntry] = {}
+        self._urgent: list[QueueEntry] = []
+        self._replicas: list[QueueEntry] = []
+        self._patient: list[tuple[float, TaskId, QueueEntry]] = []
+        self._shared: set[TaskId] = set()
+        self._own = 0
+        self.load_seconds = 0.0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, task: TaskId) -> bool:
+        return task in self._entries
+
+    @property
+    def own(self) -> int:
+        """How many of the tasks are this node's own."""
+        return self._own
+
+    def put(self, entry: QueueEntry) -> None:
+        if entry.task in self._entries:
+            return
+        self._entries[entry.task] = entry
+        if entry.replica:
+            heappush(self._replicas, entry)
+            self._shared.add(entry.task)
+        else:
+            heappush(self._urgent, entry)
+            heappush(self._patient, (-entry.priority, entry.task, entry))
+            self._own += 1
+        self.load_seconds += weight(entry)
+        self.grown.set()
+
+    def take(self) -> QueueEntry | None:
+        """The most urgent own entry, or with none left the most urgent replica.
+
+        At equal urgency ids decide, so that a run replays exactly.
+        """
+        for heap in (self._urgent, self._replicas):
+            while heap:
+                entry = heappop(heap)
+                if self._entries.get(entry.task) is entry:
+                    self._forget(entry)
+                    return entry
+        return None
+
+    def least_urgent_own(self) -> Iterator[QueueEntry]:
+        """Own entries from the far end, left where they are."""
+        seen: list[tuple[float, TaskId, QueueEntry]] = []
+        try:
+            while self._patient:
+                item = heappop(self._patient)
+                if self._entries.get(item[1]) is item[2]:
+                    seen.append(item)
+                    yield item[2]
+        finally:
+            for item in seen:
+                heappush(self._patient, item)
+
+    def remove(self, task: TaskId) -> bool:
+        entry = self._entries.get(task)
+        if entry is None:
+            return False
+        self._forget(entry)
+        return True
+
+    def _forget(self, entry: QueueEntry) -> None:
+        del self._entries[entry.task]
+        self._shared.discard(entry.task)
+        self._own -= not entry.replica
+        self.load_seconds = self.load_seconds - weight(entry) if self._entries else 0.0
+        if not self._entries:
+            self.grown.clear()
+
+    def share(self, task: TaskId) -> None:
+        """Note that another node has this task too, so that it may be finished elsewhere."""
+        if task in self._entries:
+            self._shared.add(task)
+
+    def shared(self) -> list[TaskId]:
+        return sorted(self._shared)
+
+    def clear(self) -> None:
+        for task in list(self._entries):
+            self.remove(task)
+
+
+def weight(entry: QueueEntry) -> float:
+    return entry.seconds or UNKNOWN_SECONDS
+
+
+def entry_for(spec: TaskSpec) -> QueueEntry:
+    return QueueEntry(spec.priority, spec.id, False, spec.runtime_seconds)

@@ -1,0 +1,34 @@
+"""Everything about a node that can be set, with the paper's value where it gives one."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Neighbourhood(Enum):
+    STATIC = "static"  # drawn once
+    DYNAMIC = "dynamic"  # drawn again at each activation, as MATRIX does
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """One node's settings; defaults are ADAGE's, from its section IV or its public simulator."""
+
+    lease_seconds: float = 125.0  # "heartbeat expiration period"
+    validation_seconds: float = 62.5  # "half of the heartbeat expiration period"
+    giving: bool = True
+    replication: bool = True  # off: what is given is moved, not doubled
+    backups_max: int = 2  # "number of replicas for each task"
+    pause_seconds_min: float = 0.001  # "e.g., 1 millisecond"
+    pause_seconds_max: float = 128.0  # the authors' code stops doubling about there
+    neighbourhood: Neighbourhood = Neighbourhood.DYNAMIC
+    neighbours: int = 0  # 0: the square root of the number of nodes
+    claim_max: int = 1024  # ours: tasks taken from the store at a time
+    staging_ahead: int = 1  # ours: tasks whose inputs are brought in while all cores are busy
+    transfers_max: int = 8  # ours: files a node fetches at a time
+    fetch_rounds: int = 3  # ours: tries at every copy before a file is given up for lost
+    retry_seconds: float = 0.5  # ours: between such tries, and between calls to a store that fails
+    retry_seconds_max: float = 10.0
+    patrol_limit: int = 256  # ours: stuck tasks looked after at a time
+    stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
+    company_seconds: float = 0.05  # ours: how long what is not urgent waits for more to send
+    load_report_share: float = 0.25  # ours: a change of load by this share is told to others

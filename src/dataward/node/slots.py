@@ -1,0 +1,44 @@
+"""A number of places that fibers take and give back, first come, first served."""
+
+from collections import deque
+
+from dataward.world import Event, Kernel
+
+
+class Slots:
+    """``total`` places: cores to run on, or transfers under way."""
+
+    def __init__(self, kernel: Kernel, total: float) -> None:
+        self._kernel = kernel
+        self.total = total
+        self.free = total
+        self._waiting: deque[tuple[float, Event]] = deque()
+
+    async def take(self, amount: float = 1) -> None:
+        """Wait for ``amount`` places at once. Whoever waits holds nothing, so none can deadlock."""
+        assert amount <= self.total, "would wait for ever"
+        if not self._waiting and amount <= self.free:
+            self.free -= amount
+            return
+        turn = self._kernel.event()
+        place = (amount, turn)
+        self._waiting.append(place)
+        try:
+            await turn.wait()
+        except BaseException:
+            if turn.is_set():
+                self.give_back(amount)
+            else:
+                self._waiting.remove(place)
+                self._serve()
+            raise
+
+    def give_back(self, amount: float = 1) -> None:
+        self.free += amount
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.free:
+            amount, turn = self._waiting.popleft()
+            self.free -= amount
+            turn.set()

@@ -1,0 +1,41 @@
+"""The store as a node sees it: every call is repeated until it is answered."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+from dataward.model.operations import Answer, Operation
+from dataward.node.settings import NodeSettings
+from dataward.world import Kernel, Store, StoreUnavailable
+
+A = TypeVar("A")
+
+
+class StoreClient:
+    """Patience. Operations are safe to repeat, so a node need not know what a failed call did."""
+
+    def __init__(
+        self, store: Store, kernel: Kernel, random: Random, settings: NodeSettings
+    ) -> None:
+        self._store = store
+        self._kernel = kernel
+        self._random = random
+        self._settings = settings
+
+    async def call(self, operations: Sequence[Operation]) -> list[Answer]:
+        if not operations:
+            return []
+        pause = self._settings.retry_seconds
+        while True:
+            try:
+                return await self._store.call(operations)
+            except StoreUnavailable:
+                # Nodes cut off together must not come back together.
+                await self._kernel.sleep(pause * (0.5 + self._random.random()))
+                pause = min(pause * 2, self._settings.retry_seconds_max)
+
+    async def ask(self, operation: Operation, kind: type[A]) -> A:
+        """One operation whose answer can only be of one kind."""
+        (answer,) = await self.call([operation])
+        assert isinstance(answer, kind)
+        return answer

@@ -1,0 +1,133 @@
+"""What a shard keeps about one task, and how the task's state follows from it."""
+
+from dataclasses import dataclass, field
+
+from dataward.model.operations import AttemptId, Copy, NodeId, TaskSpec
+from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
+from dataward.model.workflow import FileId, TaskId
+
+_BY_PROGRESS = {step: state for state, step in PROGRESS.items()}
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of a task that is under way."""
+
+    node: NodeId
+    incarnation: int
+    state: TaskState
+
+
+def incarnation_of(attempt: AttemptId) -> int:
+    """Attempts are named node.incarnation.count; node names may contain dots."""
+    return number_of(attempt)[0]
+
+
+def number_of(attempt: AttemptId) -> tuple[int, int]:
+    """Incarnation and count: these order the attempts of one node."""
+    _, incarnation, count = attempt.rsplit(".", 2)
+    return int(incarnation), int(count)
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """ADAGE's Table 2 for one task.
+
+    ``generation`` counts ends: 0 before the first, more than one only where outputs were lost and
+    the task ran again. ``notices`` has the latest generation each parent was heard to complete;
+    ``required`` the generation it must reach, where that is not the first. ``void_before`` has, for
+    nodes that lost or ended attempts, the first attempt that may still act: one that comes late or
+    twice must not come back to life.
+    """
+
+    spec: TaskSpec
+    state: TaskState = TaskState.WAITING
+    generation: int = 0
+    waiting_for: int = 0
+    notices: dict[TaskId, int] = field(default_factory=dict)
+    required: dict[TaskId, int] = field(default_factory=dict)
+    input_copies: dict[FileId, NodeId] = field(default_factory=dict)
+    copies: dict[FileId, dict[NodeId, None]] = field(default_factory=dict)
+    attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
+    void_before: dict[NodeId, tuple[int, int]] = field(default_factory=dict)
+    holders: list[NodeId] = field(default_factory=list)  # Table 2's node-list
+    backups: int = 0
+    failures: dict[AttemptId, bool] = field(default_factory=dict)
+    winner: AttemptId = ""
+    failed_parent: TaskId | None = None
+    placement: int = 0  # how often it became ready again
+    history: list[tuple[float, TaskState]] = field(default_factory=list)
+
+    def missing(self) -> tuple[TaskId, ...]:
+        return tuple(
+            parent
+            for parent in self.spec.parents
+            if self.notices.get(parent, 0) < self.required.get(parent, 1)
+        )
+
+    def hear_of_all_parents(self) -> None:
+        """Wait for none of them any more, but claim to know of no generation not yet heard of.
+
+        A task that ran again would ask for the one after it, which might never come.
+        """
+        for parent in self.missing():
+            self.notices[parent] = max(self.notices.get(parent, 0), 1)
+            self.required.pop(parent, None)
+        self.waiting_for = 0
+
+    def known_copies(self) -> tuple[Copy, ...]:
+        return tuple(Copy(file, node) for file, nodes in self.copies.items() for node in nodes)
+
+    def hold(self, node: NodeId) -> None:
+        if node not in self.holders:
+            self.holders.append(node)
+
+    def fence(self, node: NodeId, incarnation: int) -> None:
+        """Void what this and earlier incarnations of a node do from now on."""
+        self._void(node, (incarnation + 1, 0))
+        for name, attempt in list(self.attempts.items()):
+            if attempt.node == node and attempt.incarnation <= incarnation:
+                del self.attempts[name]
+
+    def end(self, attempt: AttemptId) -> bool:
+        """Take an attempt off the list for good. False if it was not on it."""
+        incarnation, count = number_of(attempt)
+        self._void(attempt.rsplit(".", 2)[0], (incarnation, count + 1))
+        return self.attempts.pop(attempt, None) is not None
+
+    def _void(self, node: NodeId, before: tuple[int, int]) -> None:
+        self.void_before[node] = max(before, self.void_before.get(node, before))
+
+    def why_void(self, node: NodeId, attempt: AttemptId) -> str:
+        """Why an attempt may act no more: "fenced" with its incarnation, or "over"; else ""."""
+        first = self.void_before.get(node)
+        if first is None or number_of(attempt) >= first:
+            return ""
+        return "fenced" if incarnation_of(attempt) < first[0] else "over"
+
+    def settle(self, at: float) -> None:
+        """Move to the state that attempts and notices imply, unless the task is finished."""
+        if self.state in FINAL:
+            return
+        furthest = max((PROGRESS[a.state] for a in self.attempts.values()), default=0)
+        if furthest:
+            self.move(_BY_PROGRESS[furthest], at)
+        else:
+            self.move(TaskState.WAITING if self.waiting_for else TaskState.READY, at)
+
+    def move(self, to: TaskState, at: float) -> None:
+        """Change state and note when. A step that was never reported happened at the same time.
+
+        Reports come late, and from other clocks: history does not go back.
+        """
+        if to is self.state:
+            return
+        if self.history:
+            at = max(at, self.history[-1][0])
+        while to not in ALLOWED[self.state]:
+            between = PROGRESS.get(self.state, -1) + 1
+            assert between in _BY_PROGRESS, f"{self.spec.id}: {self.state} cannot become {to}"
+            self.state = _BY_PROGRESS[between]
+            self.history.append((at, self.state))
+        self.state = to
+        self.history.append((at, to))

@@ -1,0 +1,166 @@
+"""All that a node can ask of the outside. ``live`` and ``sim`` each supply one `World`.
+
+A node that asked for anything not named here could not be simulated, so nothing else exists.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from dataward.errors import DatawardError
+from dataward.kernel.interface import (
+    Cancelled,
+    Event,
+    Fiber,
+    FiberCancelled,
+    Kernel,
+    Queue,
+    TimedOut,
+)
+from dataward.model.events import Emit
+from dataward.model.messages import Message
+from dataward.model.operations import Answer, Commit, InputFile, NodeId, Operation, TaskSpec
+from dataward.model.workflow import FileId
+
+# What a node waits on, at its one door to the outside.
+__all__ = [
+    "ORIGIN",
+    "Cancelled",
+    "Disk",
+    "DiskFull",
+    "Event",
+    "Fiber",
+    "FiberCancelled",
+    "Kernel",
+    "Network",
+    "Queue",
+    "RunResult",
+    "Runner",
+    "Store",
+    "StoreUnavailable",
+    "StoredFile",
+    "TimedOut",
+    "TransferFailed",
+    "World",
+]
+
+
+class StoreUnavailable(DatawardError):  # noqa: N818 - a condition to wait out
+    """A call to the store failed; it may or may not have taken effect."""
+
+
+class TransferFailed(DatawardError):  # noqa: N818
+    """A file did not arrive from where it was asked for."""
+
+
+class DiskFull(DatawardError):  # noqa: N818
+    """There is no room for a file, even after evicting all that may be evicted."""
+
+
+class Store(Protocol):
+    """The state all nodes share, in shards."""
+
+    @property
+    def shard_count(self) -> int: ...
+
+    async def call(self, operations: Sequence[Operation]) -> list[Answer]:
+        """Apply operations, in order within a shard; answers come in the order asked.
+
+        Raises StoreUnavailable, after which any of them may have been applied: repeat them all.
+        """
+        ...
+
+
+class Network(Protocol):
+    """Other nodes."""
+
+    @property
+    def inbox(self) -> Queue[Message]: ...
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Send without waiting; the message may be lost, late or doubled."""
+        ...
+
+    async def fetch(self, file: InputFile, source: NodeId) -> None:
+        """Copy a file from a node (or the origin) to this node's disk, whole and checked.
+
+        Raises TransferFailed if the source is down, has it not, or does not serve.
+        """
+        ...
+
+    def seconds_to_fetch(self, size_bytes: int) -> float:
+        """How long a transfer of this size takes when nothing else moves."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file on a disk. ``owner`` is its producer, or the file itself for a workflow's input."""
+
+    id: FileId
+    size_bytes: int
+    owner: str
+    written: bool  # by a task that ran here, rather than fetched
+
+
+class Disk(Protocol):
+    """This node's own storage. The depot decides what is on it; it survives a crash."""
+
+    @property
+    def capacity_bytes(self) -> float: ...
+
+    def files(self) -> list[StoredFile]:
+        """What is stored, oldest first: how a depot starts again after a crash."""
+        ...
+
+    async def open_inputs(self, task: TaskSpec) -> None:
+        """Make a task's inputs, all of them stored here, ready to read."""
+        ...
+
+    async def store_outputs(self, task: TaskSpec) -> None:
+        """Store what a task wrote, durably. Raises DiskFull."""
+        ...
+
+    def remove(self, file: FileId) -> None: ...
+
+    def journal(self, commit: Commit) -> None:
+        """Remember a commit that the store acknowledged, in case it forgets."""
+        ...
+
+    def journalled(self) -> list[Commit]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run of a task ended; ``error`` is empty if it succeeded."""
+
+    error: str = ""
+
+
+class Runner(Protocol):
+    async def run(self, task: TaskSpec) -> RunResult:
+        """Execute a task whose inputs are ready. Cancelling the call ends the execution."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One node's view of everything outside it."""
+
+    node: NodeId
+    nodes: Sequence[NodeId]
+    incarnation: int
+    cores: int
+    memory_bytes: float
+    kernel: Kernel
+    random: Random
+    store: Store
+    network: Network
+    disk: Disk
+    runner: Runner
+    emit: Emit
+
+
+ORIGIN: NodeId = "origin"
+"""Where the inputs of a workflow come from if no node has them: an edge server, or outside."""
