@@ -1,0 +1,98 @@
+"""Many seeds of trouble against the node: the proof side of the simulator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dataward.model.events import Event
+from dataward.model.platform import Machine, Placement, Platform, StoreModel
+from dataward.model.workflow import Workflow
+from dataward.node.settings import NodeSettings
+from dataward.plan.bounds import makespan_bounds
+from dataward.sim.faults import FaultPlan, inject
+from dataward.sim.invariants import Checker
+from dataward.sim.simulation import Outcome, Simulation, seeded
+from dataward.stores.shard import Shard
+from dataward.strategies.strategy import Strategy
+
+PATIENCE = 400.0  # leases that a run may last beyond its own length before it counts as stuck
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One seed's run, with invariants checked throughout."""
+
+    outcome: Outcome
+    checks: int
+    faults: int
+
+
+def run_trial(
+    workflow: Workflow,
+    platform: Platform,
+    strategy: Strategy,
+    plan: FaultPlan,
+    seed: int,
+    *,
+    make_shard: Callable[[int], Shard] = Shard,
+    sinks: tuple[Callable[[Event], None], ...] = (),
+) -> Trial:
+    """Simulate one seed under a fault plan. Raises InvariantBroken or Stuck if it goes wrong."""
+    cores = {machine.id: machine.cores for machine in platform.machines}
+    bounds = makespan_bounds(
+        workflow,
+        nodes=len(platform.machines),
+        cores=max(cores.values()),
+        bandwidth_bytes_per_second=platform.machines[0].down_bytes_per_second,
+    )
+    horizon = 1.5 * bounds.best_seconds
+    lease = strategy.settings.lease_seconds
+    simulation = Simulation(
+        workflow,
+        platform,
+        strategy,
+        seed,
+        make_shard=make_shard,
+        time_limit_seconds=100 * horizon + PATIENCE * lease,
+    )
+    checker = Checker(workflow, platform.store.shards, cores, simulation.kernel.now)
+    simulation.sinks = (checker.on_event, *sinks)
+    simulation.observers.append(checker.on_applied)
+    faults = inject(simulation, plan, horizon, checker)
+    outcome = simulation.run()
+    checker.at_end(outcome.complete, outcome.failed)
+    return Trial(outcome, checker.checks, len(faults))
+
+
+def small_cluster(seed: int, nodes: int = 8) -> Platform:
+    """A cluster whose every measure is drawn from the seed, so that trials differ in all ways."""
+    random = seeded(seed, "cluster")
+    machines = tuple(
+        Machine(
+            f"n{i}",
+            cores=random.choice((1, 2, 4)),
+            speed=random.choice((0.5, 1.0, 1.0, 2.0)),
+            # Some too small for the larger tasks, but never all of them.
+            capacity_bytes=1e12 if i % 3 == 0 else random.choice((4e9, 1e12)),
+        )
+        for i in range(nodes)
+    )
+    return Platform(
+        machines,
+        placement=random.choice((Placement.EDGE, Placement.SPREAD)),
+        copies=random.choice((1, 2)),
+        store=StoreModel(shards=random.choice((1, 3, 8))),
+    )
+
+
+def impatient(strategy: Strategy, seed: int) -> Strategy:
+    """The same strategy with short leases, so that a short run sees many of them expire."""
+    random = seeded(seed, "settings")
+    lease = random.choice((10.0, 30.0, 125.0))
+    settings: NodeSettings = replace(
+        strategy.settings,
+        lease_seconds=lease,
+        validation_seconds=lease / 2,
+        replication=strategy.settings.replication and random.random() < 0.8,
+        staging_ahead=random.choice((0, 1, 4)),
+    )
+    return replace(strategy, settings=settings)

@@ -1,0 +1,226 @@
+"""What goes wrong in a simulated run: a plan says how much, a seed says what and when."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from random import Random
+
+from dataward.errors import SettingError
+from dataward.model.events import FaultInjected
+from dataward.model.operations import NodeId
+from dataward.sim.invariants import Checker
+from dataward.sim.simulation import Simulation, seeded
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """Shares are of the nodes; each that is chosen meets the fault once, somewhere in the run."""
+
+    crash: float = 0.0
+    crash_seconds: float = 200.0  # mean time until it is back
+    gone: float = 0.0  # crash and never come back
+    slow: float = 0.0  # stragglers
+    slow_factor: float = 5.0
+    slow_seconds: float = 500.0
+    background: float = 0.0  # mean share of every node's speed that other programs take
+    background_seconds: float = 100.0  # mean time until that share changes
+    disk_full: float = 0.0
+    disk_seconds: float = 200.0
+    mute: float = 0.0  # up, but serves no files
+    mute_seconds: float = 200.0
+    partitions: int = 0
+    partition_seconds: float = 60.0
+    message_loss: float = 0.0
+    message_duplication: float = 0.0
+    message_delay_seconds: float = 0.0
+    store_loss: float = 0.0  # calls that never arrive
+    store_silence: float = 0.0  # calls that take effect, but are not answered
+    forgetful: int = 0  # times a shard loses its last acknowledged writes
+    forget_seconds: float = 2.0
+
+
+PRESETS = {
+    "none": FaultPlan(),
+    "crashes": FaultPlan(crash=0.1),
+    "stragglers": FaultPlan(slow=0.1),
+    "chaos": FaultPlan(
+        crash=0.15, gone=0.05, slow=0.1, disk_full=0.1, mute=0.1, partitions=2,
+        message_loss=0.05, message_duplication=0.05, message_delay_seconds=0.5,
+        store_loss=0.01, store_silence=0.01, forgetful=1,
+    ),
+}  # fmt: skip
+
+
+def parse_faults(text: str) -> FaultPlan:
+    """``crashes``, ``chaos,crash=0.3``, ``slow=0.1,slow_factor=10``: a preset, changed."""
+    plan = PRESETS["none"]
+    names = {field.name: field.type for field in fields(FaultPlan)}
+    for word in filter(None, text.split(",")):
+        name, given, value = word.partition("=")
+        if not given and name in PRESETS:
+            plan = PRESETS[name]
+            continue
+        if name not in names or not given:
+            known = ", ".join([*PRESETS, *(f"{n}=..." for n in names)])
+            raise SettingError(f"no fault is called {name!r}; there are {known}")
+        try:
+            number = int(value) if names[name] is int else float(value)
+        except ValueError:
+            raise SettingError(f"{word!r}: {name} takes a number, not {value!r}") from None
+        if number < 0:
+            raise SettingError(f"{word!r}: {name} cannot be negative")
+        plan = replace(plan, **{name: number})  # type: ignore[arg-type]
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that begins at one time and, unless it lasts for ever, ends at another."""
+
+    kind: str
+    where: tuple[str, ...]
+    begin_seconds: float
+    end_seconds: float = float("inf")
+
+
+def draw_faults(
+    plan: FaultPlan, nodes: Sequence[NodeId], shards: int, horizon_seconds: float, random: Random
+) -> list[Fault]:
+    """Which faults happen where and when. At least one node is spared from being gone for good."""
+    faults: list[Fault] = []
+    gone = _choose(plan.gone, nodes[1:], random)
+    for kind, share, seconds in (
+        ("crash", plan.crash, plan.crash_seconds),
+        ("slow", plan.slow, plan.slow_seconds),
+        ("disk full", plan.disk_full, plan.disk_seconds),
+        ("mute", plan.mute, plan.mute_seconds),
+    ):
+        for node in _choose(share, [n for n in nodes if n not in gone], random):
+            begin = random.random() * horizon_seconds
+            faults.append(Fault(kind, (node,), begin, begin + seconds * (0.5 + random.random())))
+    faults += [Fault("gone", (node,), random.random() * horizon_seconds) for node in gone]
+    for _ in range(plan.partitions):
+        group = [n for n in nodes if random.random() < 0.5]
+        group += [f"store-{i}" for i in range(shards) if random.random() < 0.5]
+        begin = random.random() * horizon_seconds
+        end = begin + plan.partition_seconds * (0.5 + random.random())
+        faults.append(Fault("partition", tuple(group), begin, end))
+    for _ in range(plan.forgetful):
+        begin = random.random() * horizon_seconds
+        shard = str(random.randrange(shards))
+        faults.append(
+            Fault("forget", (shard,), begin, begin + plan.forget_seconds * random.random())
+        )
+    return sorted(faults, key=lambda fault: (fault.begin_seconds, fault.kind, fault.where))
+
+
+def _choose(share: float, nodes: Sequence[NodeId], random: Random) -> list[NodeId]:
+    if not share or not nodes:
+        return []
+    count = min(max(round(share * len(nodes)), 1), len(nodes))
+    return sorted(random.sample(nodes, count))
+
+
+def inject(
+    simulation: Simulation, plan: FaultPlan, horizon_seconds: float, checker: Checker | None = None
+) -> list[Fault]:
+    """Arrange for a plan's faults to happen in a simulation that has not run yet."""
+    trouble = simulation.interference
+    trouble.message_loss = plan.message_loss
+    trouble.message_duplication = plan.message_duplication
+    trouble.message_delay_seconds = plan.message_delay_seconds
+    trouble.store_loss = plan.store_loss
+    trouble.store_silence = plan.store_silence
+    random = seeded(simulation.seed, "faults")
+    shards = simulation.platform.store.shards
+    faults = draw_faults(plan, simulation.nodes, shards, horizon_seconds, random)
+    injector = _Injector(simulation, plan, checker)
+    if plan.background:
+        for node in simulation.nodes:
+            injector.change_background(node, seeded(simulation.seed, "background", node))
+    for fault in faults:
+        simulation.kernel.call_at(fault.begin_seconds, injector.begin, fault)
+        if fault.end_seconds < float("inf"):
+            simulation.kernel.call_at(fault.end_seconds, injector.end, fault)
+    return faults
+
+
+class _Injector:
+    def __init__(self, simulation: Simulation, plan: FaultPlan, checker: Checker | None) -> None:
+        self.simulation = simulation
+        self.plan = plan
+        self.checker = checker
+        self._snapshots: dict[Fault, Callable[[], None]] = {}
+        self._straggling: dict[NodeId, float] = {}
+        self._background: dict[NodeId, float] = {}
+
+    def begin(self, fault: Fault) -> None:
+        sim, where = self.simulation, fault.where
+        sim.emit(FaultInjected(sim.kernel.now(), fault.kind, " ".join(where)))
+        if fault.kind in ("crash", "gone"):
+            if sim.hosts[where[0]].up:
+                sim.crash(where[0])
+        elif fault.kind == "slow":
+            self._slow(where[0], self.plan.slow_factor)
+        elif fault.kind == "disk full":
+            host = sim.hosts[where[0]]
+            host.capacity_bytes = host.stored.used_bytes
+        elif fault.kind == "mute":
+            sim.hosts[where[0]].serves = False
+        elif fault.kind == "partition":
+            group = frozenset(where)
+            sim.interference.cuts.append(group)
+            for node in sim.nodes:
+                if node in group:
+                    sim.fabric.cut(node, lambda other: other not in group)
+        elif fault.kind == "forget":
+            self._remember(fault)
+
+    def end(self, fault: Fault) -> None:
+        sim, where = self.simulation, fault.where
+        if fault.kind == "crash":
+            if not sim.hosts[where[0]].up:
+                sim.boot(where[0])
+        elif fault.kind == "slow":
+            self._slow(where[0], 1.0)
+        elif fault.kind == "disk full":
+            host = sim.hosts[where[0]]
+            host.capacity_bytes = host.machine.capacity_bytes
+        elif fault.kind == "mute":
+            sim.hosts[where[0]].serves = True
+        elif fault.kind == "partition":
+            sim.interference.cuts.remove(frozenset(where))
+        elif fault.kind == "forget":
+            self._snapshots.pop(fault)()
+
+    def change_background(self, node: NodeId, random: Random) -> None:
+        """Draw the load of other programs on a node anew, now and again later."""
+        share = min(2 * self.plan.background * random.random(), 0.95)
+        self._background[node] = 1 / (1 - share)
+        self._set_speed(node)
+        pause = random.expovariate(1 / self.plan.background_seconds)
+        kernel = self.simulation.kernel
+        kernel.call_at(kernel.now() + pause, self.change_background, node, random)
+
+    def _set_speed(self, node: NodeId) -> None:
+        slowdown = self._straggling.get(node, 1.0) * self._background.get(node, 1.0)
+        self.simulation.hosts[node].change_speed(slowdown)
+
+    def _slow(self, node: NodeId, factor: float) -> None:
+        host = self.simulation.hosts[node]
+        self._straggling[node] = factor
+        self._set_speed(node)
+        self.simulation.fabric.slow_down(host.machine, 1 / factor)
+
+    def _remember(self, fault: Fault) -> None:
+        """Copy a shard now; when the fault ends, what it acknowledged since is forgotten."""
+        index = int(fault.where[0])
+        copy = deepcopy(self.simulation.store.shards[index])
+        books = self.checker.snapshot(index) if self.checker else None
+
+        def forget() -> None:
+            self.simulation.forget_writes(index, copy)
+            if self.checker is not None and books is not None:
+                self.checker.restore(index, books)
+
+        self._snapshots[fault] = forget

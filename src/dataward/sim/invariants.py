@@ -1,0 +1,202 @@
+"""What must never happen, checked after every event of a simulated run.
+
+The checker keeps books of its own, from what the store was asked and answered and from the event
+list; it trusts neither the nodes nor the shards to know what they did.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from dataward.model.events import (
+    AttemptAdvanced,
+    AttemptBegan,
+    AttemptEnded,
+    Event,
+    FileEvicted,
+    FileMoved,
+    FileStored,
+    NodeLost,
+)
+from dataward.model.operations import (
+    Answer,
+    AttemptId,
+    Begin,
+    Begun,
+    Commit,
+    Committed,
+    Findings,
+    Join,
+    Membership,
+    NodeId,
+    Operation,
+    Probe,
+    Renew,
+    Reopen,
+    Seize,
+    Standing,
+    TakeOver,
+    shard_of,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.stores.shard import Shard
+from dataward.stores.task_record import incarnation_of
+from dataward.world import ORIGIN
+
+
+class InvariantBroken(AssertionError):  # noqa: N818 - reads as what it says
+    """Something happened that must never happen."""
+
+
+@dataclass
+class Ledger:
+    """What one shard has acknowledged; goes back in time with the shard when it loses writes."""
+
+    commits: dict[tuple[TaskId, int], AttemptId] = field(default_factory=dict)
+    closed: set[TaskId] = field(default_factory=set)
+    fences: set[tuple[TaskId, NodeId, int]] = field(default_factory=set)
+    leases: dict[NodeId, tuple[int, float, float]] = field(default_factory=dict)
+
+
+@dataclass
+class Checker:
+    """Attach ``on_applied`` to the store and ``on_event`` to the event list."""
+
+    workflow: Workflow
+    shards: int
+    cores: dict[NodeId, int]
+    now: Callable[[], float]
+    checks: int = 0
+    _ledgers: dict[int, Ledger] = field(default_factory=dict)
+    _ever_committed: set[TaskId] = field(default_factory=set)
+    _condemned: set[tuple[NodeId, int]] = field(default_factory=set)
+    _held: dict[NodeId, set[FileId]] = field(default_factory=dict)
+    _running: dict[NodeId, dict[AttemptId, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ledgers = {index: Ledger() for index in range(self.shards)}
+        ids = self.workflow.task_ids
+        self._parents = {
+            ids[task]: [ids[p] for p in parents]
+            for task, parents in enumerate(self.workflow.parents.rows())
+        }
+        self._task_cores = dict(zip(ids, self.workflow.cores.tolist(), strict=True))
+
+    # --- what the store acknowledged -------------------------------------------------------------
+
+    def on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
+        self.checks += 1
+        ledger = self._ledgers[shard.index]
+        if isinstance(operation, Commit) and isinstance(answer, Committed):
+            self._on_commit(operation, answer, ledger)
+        elif isinstance(operation, Begin) and isinstance(answer, Begun):
+            self._on_begin(operation, ledger)
+        elif isinstance(operation, TakeOver):
+            self._on_take_over(operation, ledger)
+        elif isinstance(operation, Reopen) and isinstance(answer, Standing) and answer.granted:
+            ledger.closed.discard(operation.task)
+        elif isinstance(answer, Findings):
+            for orphans in answer.orphans:
+                self._condemn(orphans.node, orphans.incarnation)
+        elif isinstance(operation, Seize) and isinstance(answer, Membership):
+            if not answer.current and answer.incarnation == operation.incarnation:
+                self._condemn(operation.node, operation.incarnation)
+        elif isinstance(answer, Membership) and answer.current:
+            self._on_lease(operation, ledger)
+
+    def _on_commit(self, op: Commit, answer: Committed, ledger: Ledger) -> None:
+        key = (op.task, answer.generation)
+        first = ledger.commits.get(key)
+        if first == op.attempt:
+            return
+        if first is not None:
+            raise InvariantBroken(f"{op.task} was committed by {first} and again by {op.attempt}")
+        if (op.task, op.node, incarnation_of(op.attempt)) in ledger.fences:
+            raise InvariantBroken(f"{op.attempt} committed {op.task} after losing its lease")
+        self._check_parents(op.task, "was committed")
+        ledger.commits[key] = op.attempt
+        ledger.closed.add(op.task)
+        self._ever_committed.add(op.task)
+
+    def _on_begin(self, op: Begin, ledger: Ledger) -> None:
+        if op.task in ledger.closed:
+            raise InvariantBroken(f"{op.task} is finished, yet {op.attempt} began it")
+        self._check_parents(op.task, "began")
+
+    def _check_parents(self, task: TaskId, what: str) -> None:
+        for parent in self._parents[task]:
+            if parent not in self._ever_committed:
+                raise InvariantBroken(f"{task} {what} before its parent {parent} was committed")
+
+    def _on_take_over(self, op: TakeOver, ledger: Ledger) -> None:
+        """Only from the dead: seized after their lease expired, or since come back as another."""
+        life, _, _ = self._lease_of(op.node)
+        if life == op.incarnation and (op.node, op.incarnation) not in self._condemned:
+            raise InvariantBroken(f"{op.task} was taken from {op.node}, whose lease still holds")
+        ledger.fences.add((op.task, op.node, op.incarnation))
+
+    def _condemn(self, node: NodeId, incarnation: int) -> None:
+        life, until, _ = self._lease_of(node)
+        if life == incarnation and until >= self.now():
+            raise InvariantBroken(f"{node} was declared dead while its lease still holds")
+        self._condemned.add((node, incarnation))
+
+    def _lease_of(self, node: NodeId) -> tuple[int, float, float]:
+        home = self._ledgers[shard_of(Probe(node), self.shards)]
+        return home.leases.get(node, (-1, 0.0, 0.0))
+
+    def _on_lease(self, op: Operation, ledger: Ledger) -> None:
+        if isinstance(op, Join):
+            until = self.now() + op.lease_seconds
+            ledger.leases[op.node] = (op.incarnation, until, op.lease_seconds)
+        elif isinstance(op, Renew):
+            seconds = ledger.leases[op.node][2]
+            ledger.leases[op.node] = (op.incarnation, self.now() + seconds, seconds)
+
+    def snapshot(self, shard: int) -> Ledger:
+        return deepcopy(self._ledgers[shard])
+
+    def restore(self, shard: int, ledger: Ledger) -> None:
+        """The shard lost writes: what they acknowledged is no longer promised."""
+        self._ledgers[shard] = ledger
+
+    # --- what happened on the nodes --------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        self.checks += 1
+        if isinstance(event, FileStored):
+            self._held.setdefault(event.node, set()).add(event.file)
+        elif isinstance(event, FileEvicted):
+            self._held[event.node].discard(event.file)
+        elif isinstance(event, FileMoved):
+            self._on_moved(event)
+        elif isinstance(event, AttemptAdvanced):
+            self._on_advanced(event)
+        elif isinstance(event, AttemptEnded):
+            self._running.get(event.node, {}).pop(event.attempt, None)
+        elif isinstance(event, NodeLost):
+            self._running.pop(event.node, None)
+        elif isinstance(event, AttemptBegan):
+            self._check_parents(event.task, "began")
+
+    def _on_moved(self, event: FileMoved) -> None:
+        if event.source != ORIGIN and event.file not in self._held.get(event.source, ()):
+            raise InvariantBroken(f"{event.file} came from {event.source}, which never held it")
+
+    def _on_advanced(self, event: AttemptAdvanced) -> None:
+        running = self._running.setdefault(event.node, {})
+        if event.state is not TaskState.RUNNING:
+            running.pop(event.attempt, None)
+            return
+        cores = self.cores[event.node]
+        running[event.attempt] = min(self._task_cores[event.task], cores)
+        if sum(running.values()) > cores:
+            raise InvariantBroken(f"{event.node} runs more than its {cores} cores can")
+
+    def at_end(self, complete: int, failed: int) -> None:
+        """Nothing was lost: every task reached one outcome, and no failure came from nowhere."""
+        if complete + failed != len(self.workflow):
+            raise InvariantBroken(f"{len(self.workflow) - complete - failed} tasks have no outcome")
+        if not failed and len(self._ever_committed) != len(self.workflow):
+            raise InvariantBroken("a task is called complete that nobody committed")

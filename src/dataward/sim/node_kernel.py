@@ -1,0 +1,38 @@
+"""The virtual kernel as one node sees it: what the node spawns can be killed with it."""
+
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
+
+from dataward.kernel.interface import Event, Fiber, Queue
+from dataward.kernel.virtual import VirtualKernel
+from dataward.sim.host import Host
+
+T = TypeVar("T")
+
+
+class NodeKernel:
+    """Everything but ``spawn`` is the kernel's own, bound once: these are the hottest calls."""
+
+    def __init__(self, kernel: VirtualKernel, host: Host) -> None:
+        self._kernel = kernel
+        self._host = host
+        self.now = kernel.now
+        self._sleep = kernel.sleep
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        return self._sleep(seconds)
+
+    def event(self) -> Event:
+        return self._kernel.event()
+
+    def queue(self) -> Queue[Any]:
+        return self._kernel.queue()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], name: str = "") -> Fiber[T]:
+        fiber = self._kernel.spawn(coroutine, name)
+        self._host.remember(fiber)
+        return fiber
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        main.close()
+        raise AssertionError("a node does not run its own kernel")

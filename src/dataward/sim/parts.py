@@ -1,0 +1,130 @@
+"""The simulated parts of a node's `World`: network, disk and runner."""
+
+from dataclasses import dataclass
+
+from dataward.kernel.fibers import VirtualQueue
+from dataward.model.events import Emit, FileMoved
+from dataward.model.messages import Message
+from dataward.model.operations import Commit, InputFile, NodeId, TaskSpec
+from dataward.model.workflow import FileId
+from dataward.sim.fabric import Fabric
+from dataward.sim.host import Host
+from dataward.sim.interference import Interference
+from dataward.world import ORIGIN, DiskFull, RunResult, StoredFile, TransferFailed
+
+
+@dataclass
+class Traffic:
+    """What all nodes share on the way to each other."""
+
+    fabric: Fabric
+    interference: Interference
+    hosts: dict[NodeId, Host]
+    inboxes: dict[NodeId, VirtualQueue[Message]]
+    emit: Emit
+    messages: int = 0
+
+    def deliver(self, target: NodeId, message: Message) -> None:
+        if self.hosts[target].up:
+            self.inboxes[target].put(message)
+
+
+@dataclass
+class SimNetwork:
+    traffic: Traffic
+    host: Host
+    inbox: VirtualQueue[Message]
+
+    def send(self, to: NodeId, message: Message) -> None:
+        traffic, source = self.traffic, self.host.machine.id
+        traffic.messages += 1
+        kernel = traffic.fabric.kernel
+        for delay in traffic.interference.delivery_delays(source, to):
+            at = kernel.now() + traffic.fabric.latency(source, to) + delay
+            kernel.call_at(at, traffic.deliver, to, message)
+
+    async def fetch(self, file: InputFile, source: NodeId) -> None:
+        """Ask for the file (a round trip), then let it flow; check it is there at both moments."""
+        traffic, target = self.traffic, self.host.machine.id
+        kernel = traffic.fabric.kernel
+        began = kernel.now()
+        await kernel.sleep(2 * traffic.fabric.latency(source, target))
+        self._check(file, source)
+        await traffic.fabric.move(
+            traffic.fabric.route(source, target), file.size_bytes, (source, target)
+        )
+        self._check(file, source)
+        self.host.stored.put(file.id, file.size_bytes, file.producer or file.id, written=False)
+        now = kernel.now()
+        traffic.emit(FileMoved(now, file.id, source, target, file.size_bytes, now - began))
+
+    def _check(self, file: InputFile, source: NodeId) -> None:
+        if not self.traffic.interference.reaches(source, self.host.machine.id):
+            raise TransferFailed(f"{source} cannot be reached")
+        if source == ORIGIN:
+            return
+        host = self.traffic.hosts[source]
+        if not (host.up and host.serves and file.id in host.stored.files):
+            raise TransferFailed(f"{source} does not serve {file.id!r}")
+
+    def seconds_to_fetch(self, size_bytes: int) -> float:
+        return size_bytes / self.host.machine.down_bytes_per_second
+
+
+@dataclass
+class SimDisk:
+    host: Host
+    fabric: Fabric
+
+    @property
+    def capacity_bytes(self) -> float:
+        return self.host.capacity_bytes
+
+    def files(self) -> list[StoredFile]:
+        return list(self.host.stored.files.values())
+
+    async def open_inputs(self, task: TaskSpec) -> None:
+        """A task reads its inputs through, at the disk's speed."""
+        await self._pass(sum(file.size_bytes for file in task.inputs))
+
+    async def store_outputs(self, task: TaskSpec) -> None:
+        size_bytes = sum(file.size_bytes for file in task.outputs)
+        if self.host.stored.used_bytes + size_bytes > self.host.capacity_bytes:
+            raise DiskFull(f"the disk of {self.host.machine.id} is full")
+        await self._pass(size_bytes)
+        for file in task.outputs:
+            self.host.stored.put(file.id, file.size_bytes, task.id, written=True)
+
+    async def _pass(self, size_bytes: int) -> None:
+        if size_bytes:
+            node = self.host.machine.id
+            await self.fabric.move((self.fabric.links[node].disk,), size_bytes, (node, node))
+
+    def remove(self, file: FileId) -> None:
+        self.host.stored.remove(file)
+
+    def journal(self, commit: Commit) -> None:
+        self.host.stored.commits.append(commit)
+
+    def journalled(self) -> list[Commit]:
+        return self.host.stored.commits
+
+
+@dataclass
+class SimRunner:
+    """Runs a task by waiting for as long as it would take, however the speed changes."""
+
+    host: Host
+    failures: dict[str, int]  # how many more times each task will fail by itself
+
+    async def run(self, task: TaskSpec) -> RunResult:
+        left = task.runtime_seconds
+        while left > 0:
+            speed, began = self.host.speed, self.host.kernel.now()
+            if not await self.host.speed_changed.wait(left / speed):
+                break
+            left -= (self.host.kernel.now() - began) * speed
+        if self.failures.get(task.id, 0) > 0:
+            self.failures[task.id] -= 1
+            return RunResult(error="the task failed by itself")
+        return RunResult()

@@ -1,0 +1,247 @@
+"""A whole simulated run: machines, wires, store, nodes, and a workflow submitted to them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+from dataward.kernel.virtual import VirtualKernel
+from dataward.model.events import (
+    Event,
+    FileStored,
+    NodeFacts,
+    NodeLost,
+    RunEnded,
+    RunStarted,
+)
+from dataward.model.messages import WorkQueued
+from dataward.model.operations import Answer, NodeId, Operation
+from dataward.model.platform import Placement, Platform
+from dataward.model.workflow import FileId, Workflow
+from dataward.node.client import Client, task_specs
+from dataward.node.node import Node
+from dataward.node.store_client import StoreClient
+from dataward.plan.adage import Plan
+from dataward.sim.fabric import Fabric
+from dataward.sim.host import Host
+from dataward.sim.interference import Interference
+from dataward.sim.node_kernel import NodeKernel
+from dataward.sim.parts import SimDisk, SimNetwork, SimRunner, Traffic
+from dataward.sim.store_service import StoreOf, StoreService
+from dataward.stores.shard import Shard
+from dataward.strategies.strategy import Strategy
+from dataward.world import World
+
+CLIENT: NodeId = "client"
+
+
+class Stuck(Exception):  # noqa: N818 - what a simulation exists to find
+    """A simulated run did not end."""
+
+    def __init__(self, seconds: float, complete: int, tasks: int) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"after {seconds:g} simulated seconds only {complete} of {tasks} tasks are finished"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a simulated run came to; the rest is in its events."""
+
+    makespan_seconds: float
+    complete: int
+    failed: int
+    messages: int
+    store_calls: int
+
+
+def seeded(*words: object) -> Random:
+    """A random stream of its own for each purpose, the same in every process."""
+    digest = blake2b("\0".join(map(str, words)).encode(), digest_size=16).digest()
+    return Random(int.from_bytes(digest, "big"))
+
+
+@dataclass
+class Simulation:
+    """Build it, perhaps let a fault plan hook in, then ``run`` once."""
+
+    workflow: Workflow
+    platform: Platform
+    strategy: Strategy
+    seed: int = 0
+    sinks: Sequence[Callable[[Event], None]] = ()
+    make_shard: Callable[[int], Shard] = Shard
+    retries: int = 0
+    task_failures: dict[str, int] = field(default_factory=dict)
+    time_limit_seconds: float = float("inf")
+
+    def __post_init__(self) -> None:
+        self.kernel = VirtualKernel()
+        self.interference = Interference(seeded(self.seed, "interference"))
+        self.store = StoreService(
+            self.kernel, self.platform.store, self.interference, self.make_shard
+        )
+        self.fabric = Fabric(self.kernel, self.platform)
+        self.hosts = {
+            machine.id: Host(machine, self.kernel, self.kernel.event())
+            for machine in self.platform.machines
+        }
+        self.nodes: tuple[NodeId, ...] = tuple(self.hosts)
+        inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
+        self.traffic = Traffic(self.fabric, self.interference, self.hosts, inboxes, self.emit)
+        self.observers: list[Callable[[Operation, Answer, Shard], None]] = [self._on_applied]
+        self.store.on_applied = self._observe
+        self._finished = self.kernel.event()
+        self._makespan_seconds = 0.0
+        self._ends = 0
+
+    def emit(self, event: Event) -> None:
+        for sink in self.sinks:
+            sink(event)
+
+    # --- running ---------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Simulate until every task is finished. Raises Stuck if that never comes."""
+        outcome: Outcome = self.kernel.run(self._main())
+        return outcome
+
+    async def _main(self) -> Outcome:
+        facts = tuple(NodeFacts(m.id, m.cores, m.speed, m.site) for m in self.platform.machines)
+        self.emit(
+            RunStarted(
+                0.0, self.workflow.name, len(self.workflow), self.strategy.name, self.seed, facts
+            )
+        )
+        placed = self._place_inputs()
+        located = self._located(placed)
+        plan = self.strategy.plan(self.workflow, self.platform, located, self.seed)
+        for node in self.nodes:
+            self.boot(node)
+        client = self._client(plan, placed)
+        await client.submit()
+        pause = self.strategy.settings.validation_seconds
+        self.kernel.spawn(client.watch(self.kernel, pause), "client")
+        limit = None if self.time_limit_seconds == float("inf") else self.time_limit_seconds
+        if not await self._finished.wait(limit):
+            raise Stuck(self.kernel.now(), self.store.complete, len(self.workflow))
+        # The store knows before the node does: let the last answers arrive, and their events.
+        await self.kernel.sleep(10 * self.platform.store.latency_seconds)
+        outcome = Outcome(
+            self._makespan_seconds,
+            self.store.complete,
+            self.store.failed,
+            self.traffic.messages,
+            self.store.calls,
+        )
+        self.emit(
+            RunEnded(
+                outcome.makespan_seconds,
+                outcome.complete,
+                outcome.failed,
+                outcome.messages,
+                outcome.store_calls,
+            )
+        )
+        return outcome
+
+    def _client(self, plan: Plan, placed: dict[FileId, list[NodeId]]) -> Client:
+        settings = self.strategy.settings
+        specs = task_specs(
+            self.workflow,
+            plan,
+            self.nodes,
+            backups_max=settings.backups_max,
+            retries=self.retries,
+        )
+        store = StoreOf(self.store, CLIENT)
+        return Client(
+            StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings),
+            store.shard_count,
+            list(specs),
+            placed,
+            lambda node: self.traffic.deliver(node, WorkQueued()),
+        )
+
+    def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
+        for observer in self.observers:
+            observer(operation, answer, shard)
+
+    def _on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
+        ends = shard.complete + shard.failed
+        if ends != shard.ends_seen:
+            self._ends += ends - shard.ends_seen
+            shard.ends_seen = ends
+            if self._ends == len(self.workflow):
+                self._makespan_seconds = self.kernel.now()
+                self._finished.set()
+
+    # --- machines --------------------------------------------------------------------------------
+
+    def boot(self, id: NodeId) -> None:
+        """Power a machine on: a new incarnation of its node, with whatever its disk still holds."""
+        host = self.hosts[id]
+        host.up = True
+        host.incarnation += 1
+        host.node = Node(self._world(host), self.strategy.settings, self.strategy.home)
+        host.node.start()
+
+    def crash(self, id: NodeId) -> None:
+        host = self.hosts[id]
+        host.crash()
+        self.fabric.cut(id)
+        self.traffic.inboxes[id].take_all()
+        self.emit(NodeLost(self.kernel.now(), id))
+
+    def forget_writes(self, index: int, earlier: Shard) -> None:
+        """Put a shard back to how it was: a failover that lost acknowledged writes."""
+        present = self.store.shards[index]
+        earlier.epoch = present.epoch + 1
+        self._ends += earlier.ends_seen - present.ends_seen
+        self.store.shards[index] = earlier
+
+    def _world(self, host: Host) -> World:
+        id = host.machine.id
+        return World(
+            node=id,
+            nodes=self.nodes,
+            incarnation=host.incarnation,
+            cores=host.machine.cores,
+            memory_bytes=host.machine.memory_bytes,
+            kernel=NodeKernel(self.kernel, host),
+            random=seeded(self.seed, id, host.incarnation),
+            store=StoreOf(self.store, id),
+            network=SimNetwork(self.traffic, host, self.traffic.inboxes[id]),
+            disk=SimDisk(host, self.fabric),
+            runner=SimRunner(host, self.task_failures),
+            emit=self.emit,
+        )
+
+    # --- inputs ----------------------------------------------------------------------------------
+
+    def _place_inputs(self) -> dict[FileId, list[NodeId]]:
+        """Put copies of the workflow's inputs on machines, if the platform says so."""
+        if self.platform.placement is Placement.EDGE:
+            return {}
+        random = seeded(self.seed, "placement")
+        placed: dict[FileId, list[NodeId]] = {}
+        for file in self._input_files():
+            id, size_bytes = self.workflow.file_ids[file], int(self.workflow.size_bytes[file])
+            placed[id] = random.sample(self.nodes, min(self.platform.copies, len(self.nodes)))
+            for node in placed[id]:
+                self.hosts[node].stored.put(id, size_bytes, id, written=False)
+                self.emit(FileStored(0.0, id, node, size_bytes))
+        return placed
+
+    def _input_files(self) -> list[int]:
+        made = self.workflow.producers.degrees()
+        return [file for file in range(len(self.workflow.file_ids)) if not made[file]]
+
+    def _located(self, placed: dict[FileId, list[NodeId]]) -> dict[int, Sequence[int]]:
+        if not placed:
+            return {}
+        number = {node: i for i, node in enumerate(self.nodes)}
+        index = {file: i for i, file in enumerate(self.workflow.file_ids)}
+        return {index[file]: [number[n] for n in nodes] for file, nodes in placed.items()}

@@ -1,0 +1,79 @@
+"""ADAGE (IEEE Access 2021): critical-path plan, work giving, task replication.
+
+Beside the whole there is ADAGE without each of its parts, so that an ablation can show what each
+contributes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dataward.model.platform import Platform
+from dataward.model.workflow import Workflow
+from dataward.node.settings import NodeSettings
+from dataward.plan.adage import Plan, adage_plan, level_order_plan, random_plan
+from dataward.strategies.strategy import Strategy
+
+
+def critical_path_plan(
+    workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
+) -> Plan:
+    machines = platform.machines
+    return adage_plan(
+        workflow,
+        len(machines),
+        bandwidth_bytes_per_second=[m.down_bytes_per_second for m in machines],
+        cores=[m.cores for m in machines],
+        speed=[m.speed for m in machines],
+        located=located,
+    )
+
+
+def submission_order(
+    workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
+) -> Plan:
+    """The preferred nodes of ADAGE's plan, but tasks are taken level by level."""
+    plan = critical_path_plan(workflow, platform, located, seed)
+    order = level_order_plan(workflow, len(platform.machines))
+    return replace(plan, priority=order.priority)
+
+
+def data_blind(
+    workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
+) -> Plan:
+    """ADAGE's priorities, with nodes taken at random: what a plan gains by knowing the data."""
+    plan = critical_path_plan(workflow, platform, located, seed)
+    anywhere = random_plan(workflow, len(platform.machines), seed)
+    return replace(plan, preferred=anywhere.preferred.astype(np.int32))
+
+
+def wholly_random(
+    workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
+) -> Plan:
+    return random_plan(workflow, len(platform.machines), seed)
+
+
+_NO_GIVING = NodeSettings(giving=False)
+_NO_REPLICATION = NodeSettings(replication=False, backups_max=0)
+
+STRATEGIES = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy("adage", "critical-path plan, work giving, replication", critical_path_plan),
+        Strategy(
+            "adage-no-order", "ADAGE without critical-path order: level by level", submission_order
+        ),
+        Strategy(
+            "adage-no-data", "ADAGE without data-aware preference: nodes at random", data_blind
+        ),
+        Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan, _NO_GIVING),
+        Strategy(
+            "adage-no-replication",
+            "ADAGE without replicas: what is given is moved",
+            critical_path_plan,
+            _NO_REPLICATION,
+        ),
+        Strategy("adage-random", "ADAGE's nodes with a random plan", wholly_random),
+    )
+}

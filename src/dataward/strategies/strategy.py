@@ -1,0 +1,24 @@
+"""What a strategy is: a plan made beforehand, and rules the nodes follow."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dataward.model.platform import Platform
+from dataward.model.workflow import Workflow
+from dataward.node.herald import Home, preferred_home
+from dataward.node.settings import NodeSettings
+from dataward.plan.adage import Plan
+
+Planner = Callable[[Workflow, Platform, dict[int, Sequence[int]], int], Plan]
+"""(workflow, platform, which nodes hold which input, seed) -> plan"""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One way to schedule. ``home`` says where a task goes when it becomes ready."""
+
+    name: str
+    summary: str
+    plan: Planner
+    settings: NodeSettings = field(default_factory=NodeSettings)
+    home: Home = preferred_home
