@@ -12,8 +12,14 @@ from dataward.reports.svg import FAINT, INK, colour, document, element, text, ti
 
 TASKS_MAX = 150  # more than this many dots are fog
 GROUPS_MAX = 60
+GROUPS_ABREAST = 10  # more in one row would make the drawing wider than screens are
+BANDS = 24
+TYPES_LISTED = 30
 MARGIN = 24.0
 LEGEND_WIDTH = 190.0
+BOX_WIDTH, BOX_HEIGHT = 178.0, 46.0
+BOX_GAP, BOX_DROP = 26.0, 104.0
+DETOUR_WIDTH = 130.0  # of the longest way round past other boxes
 
 
 def draw_workflow(workflow: Workflow) -> str:
@@ -37,7 +43,7 @@ def _draw_tasks(workflow: Workflow) -> str:
     spacing = min(max(1500.0 / widest, 13.0), 44.0)
     radius = min(spacing * 0.36, 10.0)
     breadth = max(spacing * widest, 320.0)
-    row_height = 74.0
+    row_height = min(max(3000.0 / len(rows), 30.0), 74.0)
     place = {
         task: (
             LEGEND_WIDTH + breadth / 2 + (column - (len(row) - 1) / 2) * spacing,
@@ -54,7 +60,7 @@ def _draw_tasks(workflow: Workflow) -> str:
         parts.append(_dot(workflow, task, place[task], radius))
     parts += _legend(workflow)
     height = MARGIN * 2 + 40 + (len(rows) - 1) * row_height + 16
-    legend_height = MARGIN + 60 + 22.0 * len(workflow.type_names)
+    legend_height = MARGIN + 60 + 22.0 * (min(len(workflow.type_names), TYPES_LISTED) + 1)
     return document(LEGEND_WIDTH + breadth + MARGIN, max(height, legend_height), parts)
 
 
@@ -72,10 +78,13 @@ def _dot(workflow: Workflow, task: int, place: tuple[float, float], radius: floa
 def _legend(workflow: Workflow) -> list[str]:
     counts = np.bincount(workflow.types, minlength=len(workflow.type_names))
     parts = []
-    for i, name in enumerate(workflow.type_names):
+    for i, name in enumerate(workflow.type_names[:TYPES_LISTED]):
         y = MARGIN + 48 + 22 * i
         parts.append(element("circle", cx=MARGIN + 6, cy=y - 4, r=6, fill=colour(i)))
         parts.append(text(MARGIN + 20, y, f"{_short(name, 17)} × {counts[i]:,}"))
+    if len(counts) > TYPES_LISTED:
+        more = f"and {len(counts) - TYPES_LISTED:,} more types"
+        parts.append(text(MARGIN + 20, MARGIN + 48 + 22 * TYPES_LISTED, more, fill=FAINT))
     return parts
 
 
@@ -84,7 +93,10 @@ def _legend(workflow: Workflow) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
+    """``type`` is that of its first task; ``types`` is how many it has."""
+
     type: int
+    types: int
     tasks: int
     seconds: float
     first_level: int
@@ -101,14 +113,18 @@ def _draw_groups(workflow: Workflow) -> str:
     by_level: dict[int, list[int]] = {}
     for i, group in enumerate(groups):
         by_level.setdefault(group.first_level, []).append(i)
-    rows = untangled([by_level[level] for level in sorted(by_level)], neighbours)
-    box, gap, height, drop = 178.0, 26.0, 46.0, 104.0
+    ordered = untangled([by_level[level] for level in sorted(by_level)], neighbours)
+    rows = [
+        row[start : start + GROUPS_ABREAST]
+        for row in ordered
+        for start in range(0, len(row), GROUPS_ABREAST)
+    ]
     widest = max(len(row) for row in rows)
-    breadth = max(widest * (box + gap), 420.0)
+    breadth = max(widest * (BOX_WIDTH + BOX_GAP), 420.0)
     place = {
         group: (
-            MARGIN + breadth / 2 + (column - (len(row) - 1) / 2) * (box + gap),
-            MARGIN + 64 + level * drop,
+            MARGIN + breadth / 2 + (column - (len(row) - 1) / 2) * (BOX_WIDTH + BOX_GAP),
+            MARGIN + 64 + level * BOX_DROP,
         )
         for level, row in enumerate(rows)
         for column, group in enumerate(row)
@@ -116,21 +132,28 @@ def _draw_groups(workflow: Workflow) -> str:
     parts = [_heading(workflow)]
     for (source, target), count in links.items():
         if source != target:
-            parts.append(_link(place[source], place[target], height / 2, count))
+            parts.append(_link(place[source], place[target], count))
     for i, group in enumerate(groups):
         inner = links.get((i, i), 0)
-        parts.append(_box(workflow, group, place[i], box, height, inner))
-    return document(breadth + MARGIN * 2, MARGIN * 2 + 64 + (len(rows) - 1) * drop + height, parts)
+        parts.append(_box(workflow, group, place[i], inner))
+    height = MARGIN * 2 + 64 + (len(rows) - 1) * BOX_DROP + BOX_HEIGHT
+    return document(breadth + DETOUR_WIDTH + MARGIN * 2, height, parts)
 
 
 def _grouped(workflow: Workflow) -> tuple[np.ndarray, list[_Group]]:
-    """Tasks grouped by type and level, or by type alone where that would be too many boxes."""
+    """Tasks grouped by type and level; where that is too many boxes, by type; else by depth."""
     levels = workflow.layers.level_of.astype(np.int64)
-    keys = workflow.types.astype(np.int64) * workflow.layers.depth + levels
+    types = workflow.types.astype(np.int64)
+    keys = types * workflow.layers.depth + levels
     if np.unique(keys).size > GROUPS_MAX:
-        keys = workflow.types.astype(np.int64)
+        keys = types
+    if len(workflow.type_names) > GROUPS_MAX:
+        keys = levels * min(BANDS, workflow.layers.depth) // workflow.layers.depth
     _, first, member = np.unique(keys, return_index=True, return_inverse=True)
     tasks = np.bincount(member)
+    kinds = np.bincount(
+        np.unique(member * len(workflow.type_names) + types) // len(workflow.type_names)
+    )
     seconds = np.bincount(member, weights=workflow.runtime_seconds)
     lowest = np.full(len(first), workflow.layers.depth)
     highest = np.zeros(len(first), dtype=np.int64)
@@ -139,6 +162,7 @@ def _grouped(workflow: Workflow) -> tuple[np.ndarray, list[_Group]]:
     groups = [
         _Group(
             int(workflow.types[t]),
+            int(kinds[i]),
             int(tasks[i]),
             float(seconds[i]),
             int(lowest[i]),
@@ -159,16 +183,9 @@ def _links(workflow: Workflow, member: np.ndarray, count: int) -> dict[tuple[int
     }
 
 
-def _box(
-    workflow: Workflow,
-    group: _Group,
-    place: tuple[float, float],
-    width: float,
-    height: float,
-    inner: int,
-) -> str:
+def _box(workflow: Workflow, group: _Group, place: tuple[float, float], inner: int) -> str:
     x, y = place
-    name = workflow.type_names[group.type]
+    name = workflow.type_names[group.type] if group.types == 1 else f"{group.types:,} types"
     levels = f"level {group.first_level}"
     if group.last_level > group.first_level:
         levels = f"levels {group.first_level} to {group.last_level}"
@@ -177,10 +194,10 @@ def _box(
     mean = show_seconds(group.seconds / group.tasks)
     frame = element(
         "rect",
-        x=x - width / 2,
-        y=y - height / 2,
-        width=width,
-        height=height,
+        x=x - BOX_WIDTH / 2,
+        y=y - BOX_HEIGHT / 2,
+        width=BOX_WIDTH,
+        height=BOX_HEIGHT,
         rx=8,
         fill="white",
         stroke=colour(group.type),
@@ -192,14 +209,23 @@ def _box(
     return element("g", title(words), frame, heading, detail)
 
 
-def _link(
-    source: tuple[float, float], target: tuple[float, float], half_height: float, count: int
-) -> str:
-    curve = _curve(source, target, half_height, 1.0 + 1.4 * log10(count), 0.45)
-    x = source[0] + 0.3 * (target[0] - source[0])
-    y = source[1] + half_height + 0.35 * (target[1] - source[1] - 2 * half_height)
-    label = text(x + 6, y + 4, f"{count:,}", font_size=10, fill=FAINT)
-    return curve + label
+def _link(source: tuple[float, float], target: tuple[float, float], count: int) -> str:
+    """Down, or round the side where boxes are in the way: further down the column, or back up."""
+    (x0, y0), (x1, y1) = source, target
+    width = 1.0 + 1.4 * log10(count)
+    if y1 - y0 == BOX_DROP or (y1 > y0 and abs(x1 - x0) >= BOX_WIDTH):
+        line = _curve(source, target, BOX_HEIGHT / 2, width, 0.45)
+        x, y = x0 + 0.3 * (x1 - x0), y0 + BOX_HEIGHT / 2 + 0.35 * (y1 - y0 - BOX_HEIGHT)
+    else:
+        x0, x1 = x0 + BOX_WIDTH / 2, x1 + BOX_WIDTH / 2
+        bow = min(30.0 + abs(y1 - y0) / 8, DETOUR_WIDTH)
+        bent = (
+            f"M{x0:.1f},{y0:.1f} C{x0 + bow:.1f},{y0:.1f} {x1 + bow:.1f},{y1:.1f} {x1:.1f},{y1:.1f}"
+        )
+        line = _stroke(bent, width, 0.45)
+        x, y = (x0 + x1) / 2 + 0.75 * bow, (y0 + y1) / 2
+    halo = {"stroke": "white", "stroke_width": 3, "paint_order": "stroke"}
+    return line + text(x + 6, y + 4, f"{count:,}", font_size=10, fill=FAINT, **halo)
 
 
 # --- shared -----------------------------------------------------------------------------------
@@ -247,6 +273,10 @@ def _curve(
     path = (
         f"M{x0:.1f},{y0:.1f} C{x0:.1f},{y0 + bend:.1f} {x1:.1f},{y1 - bend:.1f} {x1:.1f},{y1:.1f}"
     )
+    return _stroke(path, width, opacity)
+
+
+def _stroke(path: str, width: float, opacity: float) -> str:
     return element("path", d=path, fill="none", stroke=INK, stroke_width=width, opacity=opacity)
 
 

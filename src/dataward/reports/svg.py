@@ -1,7 +1,8 @@
 """Just enough SVG to draw with: elements as text, everything from outside escaped."""
 
+import html
+import re
 from collections.abc import Iterable
-from html import escape
 
 # Ten colours told apart by most eyes, in the order they are handed out; then they repeat.
 PALETTE = (
@@ -19,6 +20,13 @@ PALETTE = (
 INK = "#22272e"
 FAINT = "#8a939e"
 FONT = "ui-sans-serif, system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
+
+# What XML 1.0 cannot hold, not even escaped.
+_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def escape(words: str) -> str:
+    return html.escape(_UNFIT.sub("\ufffd", words))
 
 
 def colour(index: int) -> str:

@@ -1,0 +1,145 @@
+"""The event list as a file: a line of JSON for each event, after a line that says what it is.
+
+Lines of JSON were chosen over length-framed MessagePack. Measured on a simulated Montage, that
+takes 28% less room plain and 7% less under gzip, and is no faster to write or read. Lines can be
+read with any tool, tell their own mistakes by number, and show a cut as a missing end.
+"""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from gzip import BadGzipFile, GzipFile
+from io import BufferedReader
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from dataward.errors import FormatError, OutputError
+from dataward.model.events import Event
+from dataward.reports.byte_sink import BUFFER_BYTES, ByteSink
+
+VERSION = 1  # grows when an event changes so that old files no longer mean what they say
+_NAME = "dataward-events"
+_GZIP_MAGIC = b"\x1f\x8b"
+_FIRST_LINE_BYTES_MAX = 64
+_NO_EVENTS = "holds no list of dataward events"
+
+
+class EventFileWriter:
+    """Appends events to a file as they come: ``with EventFileWriter(path) as file: file.add(e)``.
+
+    Some 64 kB wait in memory. A run that must be able to die without losing them calls ``flush``
+    now and then; a simulation has no need to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._sink = ByteSink(path)
+        self._encode_into = msgspec.json.Encoder().encode_into
+        self._buffer = bytearray(msgspec.json.encode((_NAME, VERSION)) + b"\n")
+        try:
+            self.flush()  # a run killed at once still leaves a file that says what it is
+        except OutputError:
+            with suppress(OutputError):
+                self.close()
+            raise
+
+    def add(self, event: Event) -> None:
+        buffer = self._buffer
+        self._encode_into(event, buffer, -1)
+        buffer += b"\n"
+        if len(buffer) >= BUFFER_BYTES:
+            self._sink.write(buffer)
+            buffer.clear()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system: it then survives this process."""
+        self._sink.write(self._buffer)
+        self._buffer.clear()
+        self._sink.flush()
+
+    def close(self) -> None:
+        try:
+            self._sink.write(self._buffer)
+            self._buffer.clear()
+        finally:
+            self._sink.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class EventFileReader:
+    """Walks through the events of a file, one in memory at a time; may be walked again.
+
+    A file that breaks off, as that of a killed run does, gives every whole event and then leaves a
+    sentence in ``warnings``. Anything else that is wrong raises FormatError, with the line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+
+    def __iter__(self) -> Iterator[Event]:
+        self.warnings = []
+        try:
+            with self.path.open("rb") as raw:
+                if raw.peek(2)[:2] == _GZIP_MAGIC:
+                    with GzipFile(fileobj=raw) as unpacked:
+                        yield from self._events(unpacked)
+                else:
+                    yield from self._events(raw)
+        except (BadGzipFile, zlib.error) as error:
+            raise self._wrong(f"its gzip compression is damaged ({error})") from error
+        except OSError as error:
+            raise self._wrong(f"cannot be read ({error.strerror or error})") from error
+        except ValueError as error:  # a NUL in the path
+            raise self._wrong(f"cannot be read ({error})") from error
+
+    def _events(self, file: BufferedReader | GzipFile) -> Iterator[Event]:
+        decode = msgspec.json.Decoder(Event).decode
+        number = 1
+        try:
+            self._check_first_line(file.readline(_FIRST_LINE_BYTES_MAX))
+            for line in file:
+                number += 1
+                try:
+                    event = decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    if not line.endswith(b"\n"):
+                        raise EOFError from error
+                    raise self._not_an_event(number, error) from error
+                yield event
+        except EOFError:  # ours, or that of a gzip stream without its end
+            self.warnings.append(
+                f"the file breaks off after {number - 1:,} lines: its run was killed, or still "
+                "goes on; what came before is all here"
+            )
+
+    def _check_first_line(self, line: bytes) -> None:
+        try:
+            name, version = msgspec.json.decode(line, type=tuple[str, int])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            problem = _NO_EVENTS if line else "is empty"
+            remedy = "name a file written by 'dataward simulate --events'"
+            raise self._wrong(problem, place="line 1", remedy=remedy) from error
+        if name != _NAME:
+            raise self._wrong(_NO_EVENTS, place="line 1")
+        if version != VERSION:
+            problem = f"holds events of version {version}, and this dataward reads {VERSION}"
+            raise self._wrong(problem, place="line 1")
+
+    def _not_an_event(self, number: int, error: Exception) -> FormatError:
+        return self._wrong(f"is not an event ({error})", place=f"line {number:,}")
+
+    def _wrong(self, problem: str, *, place: str = "", remedy: str = "") -> FormatError:
+        return FormatError(str(self.path), problem, place=place, remedy=remedy)

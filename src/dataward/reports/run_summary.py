@@ -1,0 +1,332 @@
+"""A run in numbers, counted event by event as they come."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dataward.model.events import (
+    Event,
+    FileEvicted,
+    FileMoved,
+    InputsStaged,
+    NodeJoined,
+    NodeLost,
+    RunEnded,
+    RunStarted,
+    TaskFinished,
+    TaskReopened,
+    TaskTakenOver,
+    WorkGiven,
+)
+from dataward.model.operations import NodeId
+from dataward.model.states import TaskState
+from dataward.reports.attempts import (
+    BEATEN,
+    CRASHED,
+    FAILED,
+    ONE_CORE_EACH,
+    WON,
+    Attempt,
+    AttemptBook,
+    CoresOf,
+    Step,
+)
+
+ORIGIN: NodeId = "origin"  # where a workflow's own inputs come from, in FileMoved
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run came to. Times of cores are core-seconds: a task on two cores counts twice.
+
+    An attempt runs from ``running`` to ``stage-out``, or to its end if it never came so far. It is
+    *useful* if it won and *wasted* if it ended in any other way; what is still under way when the
+    list ends is neither, but busy. A task that was reopened has two useful attempts.
+    """
+
+    workflow: str
+    strategy: str
+    seed: int
+    nodes: int
+    cores: int
+    tasks: int
+    ended: bool  # whether the list tells the end of the run
+    complete: int
+    failed: int
+    makespan_seconds: float  # to the last event, if the run has not ended
+
+    utilisation: float  # useful running, of all core-seconds
+    busy_share: float  # running of any kind, of all core-seconds
+    locality: float  # input bytes found where they were wanted; 1 if no input had any bytes
+
+    useful_seconds: float
+    wasted_seconds: float
+    busy_seconds: float  # useful, wasted and under way
+    starved_seconds: float  # cores idle while an attempt on their node brought its inputs in
+    down_seconds: float  # cores of nodes that had crashed and not come back
+
+    stage_in_seconds: float  # these three are summed over attempts, whatever their cores
+    waiting_seconds: float  # inputs there, but no core free
+    stage_out_seconds: float  # to the answer to the commit
+
+    local_bytes: int  # inputs found in the node's depot, over all attempts that staged
+    staged_bytes: int  # all their inputs
+    bytes_moved: int  # over the network, from nodes and the origin together
+    bytes_from_origin: int
+    bytes_evicted: int
+    files_moved: int
+
+    attempts: int
+    replicas_run: int  # replica attempts that began, whether or not they came to run
+    replicas_won: int
+    replicas_wasted: int
+    """Attempts, replicas or not, that reached running and were lost, cancelled or cut off.
+
+    Lost: another had committed. Cancelled: another won and this one was stopped, or, rarely, its
+    node lost its lease. Cut off: it still ran when the last task of the run committed. Attempts
+    that failed, crashed or were sent elsewhere are not among them.
+    """
+    failed_attempts: int  # by the task's own error: each was retried or failed its task
+    crashed_attempts: int  # lost with their node
+    taken_over: int
+    reopened: int
+    crashes: int
+    given: int  # tasks that load balancers gave away
+    messages: int
+    store_calls: int
+    node_busy_seconds: Mapping[NodeId, float]
+
+
+def _share(part: float, whole: float, of_nothing: float) -> float:
+    return part / whole if whole else of_nothing
+
+
+class _NodeTally:
+    """A node's cores as time passes; ``settle`` charges what has passed to what went on."""
+
+    __slots__ = (
+        "busy", "busy_seconds", "cores", "down_seconds", "down_since", "since", "staging",
+        "starved_seconds",
+    )  # fmt: skip
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self.busy = 0  # cores that run something
+        self.staging = 0  # attempts that bring inputs in
+        self.since = 0.0
+        self.busy_seconds = 0.0
+        self.starved_seconds = 0.0
+        self.down_since: float | None = None
+        self.down_seconds = 0.0
+
+    def settle(self, at: float) -> None:
+        elapsed = at - self.since
+        if elapsed > 0:
+            self.since = at
+            self.busy_seconds += self.busy * elapsed
+            if self.staging and self.busy < self.cores:
+                self.starved_seconds += min(self.staging, self.cores - self.busy) * elapsed
+
+    def go_down(self, at: float) -> None:
+        if self.down_since is None:
+            self.down_since = at
+
+    def come_up(self, at: float) -> None:
+        self.down_seconds = self.down_seconds_until(at)
+        self.down_since = None
+
+    def down_seconds_until(self, at: float) -> float:
+        if self.down_since is None:
+            return self.down_seconds
+        return self.down_seconds + self.cores * max(at - self.down_since, 0.0)
+
+
+class RunTally:
+    """Counts a run as its events come; ``summary`` may be asked at any time.
+
+    It remembers nothing but the nodes and the attempts under way. ``cores_of`` tells which tasks
+    take more than one core.
+    """
+
+    def __init__(self, cores_of: CoresOf = ONE_CORE_EACH) -> None:
+        self._cores_of = cores_of
+        self._nodes: dict[NodeId, _NodeTally] = {}
+        self._started = RunStarted(0.0, "", 0, "", 0, ())
+        self._ended: RunEnded | None = None
+        self._latest_seconds = 0.0
+        self._useful_seconds = self._wasted_seconds = 0.0
+        self._stage_in_seconds = self._waiting_seconds = self._stage_out_seconds = 0.0
+        self._local_bytes = self._staged_bytes = 0
+        self._bytes_moved = self._bytes_from_origin = self._bytes_evicted = self._files_moved = 0
+        self._attempts = self._replicas_run = self._replicas_won = self._replicas_wasted = 0
+        self._failed_attempts = self._crashed_attempts = 0
+        self._complete = self._failed = 0
+        self._taken_over = self._reopened = self._crashes = self._given = 0
+        self._book = AttemptBook(self._on_step)
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            **self._book.handlers,
+            RunStarted: self._on_run_started,
+            RunEnded: self._on_run_ended,
+            NodeJoined: self._on_node_joined,
+            NodeLost: self._on_node_lost,
+            InputsStaged: self._on_inputs_staged,
+            FileMoved: self._on_file_moved,
+            FileEvicted: self._on_file_evicted,
+            TaskFinished: self._on_task_finished,
+            TaskTakenOver: self._on_taken_over,
+            TaskReopened: self._on_reopened,
+            WorkGiven: self._on_work_given,
+        }
+
+    def add(self, event: Event) -> None:
+        if event.at > self._latest_seconds:
+            self._latest_seconds = event.at
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    def summary(self) -> RunSummary:
+        ended, started = self._ended, self._started
+        now = self._latest_seconds if ended is None else ended.at
+        for node in self._nodes.values():
+            node.settle(now)
+        cores = sum(node.cores for node in self._nodes.values())
+        busy_seconds = sum(node.busy_seconds for node in self._nodes.values())
+        complete, failed = self._complete - self._reopened, self._failed
+        return RunSummary(
+            workflow=started.workflow,
+            strategy=started.strategy,
+            seed=started.seed,
+            nodes=len(self._nodes),
+            cores=cores,
+            tasks=started.tasks,
+            ended=ended is not None,
+            complete=complete if ended is None else ended.complete,
+            failed=failed if ended is None else ended.failed,
+            makespan_seconds=now,
+            utilisation=_share(self._useful_seconds, cores * now, 0.0),
+            busy_share=_share(busy_seconds, cores * now, 0.0),
+            locality=_share(self._local_bytes, self._staged_bytes, 1.0),
+            useful_seconds=self._useful_seconds,
+            wasted_seconds=self._wasted_seconds,
+            busy_seconds=busy_seconds,
+            starved_seconds=sum(node.starved_seconds for node in self._nodes.values()),
+            down_seconds=sum(node.down_seconds_until(now) for node in self._nodes.values()),
+            stage_in_seconds=self._stage_in_seconds,
+            waiting_seconds=self._waiting_seconds,
+            stage_out_seconds=self._stage_out_seconds,
+            local_bytes=self._local_bytes,
+            staged_bytes=self._staged_bytes,
+            bytes_moved=self._bytes_moved,
+            bytes_from_origin=self._bytes_from_origin,
+            bytes_evicted=self._bytes_evicted,
+            files_moved=self._files_moved,
+            attempts=self._attempts,
+            replicas_run=self._replicas_run,
+            replicas_won=self._replicas_won,
+            replicas_wasted=self._replicas_wasted,
+            failed_attempts=self._failed_attempts,
+            crashed_attempts=self._crashed_attempts,
+            taken_over=self._taken_over,
+            reopened=self._reopened,
+            crashes=self._crashes,
+            given=self._given,
+            messages=0 if ended is None else ended.messages,
+            store_calls=0 if ended is None else ended.store_calls,
+            node_busy_seconds={id: node.busy_seconds for id, node in self._nodes.items()},
+        )
+
+    # --- attempts --------------------------------------------------------------------------------
+
+    def _on_step(self, attempt: Attempt, step: Step, at: float) -> None:
+        node = self._node(attempt.node)
+        node.settle(at)
+        if step is Step.BEGAN:
+            self._attempts += 1
+            self._replicas_run += attempt.replica
+            node.staging += 1
+        elif step is Step.STAGED:
+            node.staging -= 1
+        elif step is Step.RAN:
+            node.busy += self._cores(attempt, node)
+        elif step is Step.WROTE:
+            node.busy -= self._cores(attempt, node)
+        else:
+            if attempt.staged is None:
+                node.staging -= 1
+            elif attempt.running is not None and attempt.stage_out is None:
+                node.busy -= self._cores(attempt, node)
+            self._on_attempt_over(attempt, attempt.running_seconds * self._cores(attempt, node))
+
+    def _on_attempt_over(self, attempt: Attempt, core_seconds: float) -> None:
+        self._stage_in_seconds += attempt.stage_in_seconds
+        self._waiting_seconds += attempt.waiting_seconds
+        self._stage_out_seconds += attempt.stage_out_seconds
+        outcome = attempt.outcome
+        if outcome == WON:
+            self._useful_seconds += core_seconds
+            self._replicas_won += attempt.replica
+            return
+        self._wasted_seconds += core_seconds
+        if outcome in BEATEN:
+            self._replicas_wasted += attempt.running is not None
+        self._failed_attempts += outcome == FAILED
+        self._crashed_attempts += outcome == CRASHED
+
+    def _cores(self, attempt: Attempt, node: _NodeTally) -> int:
+        return min(self._cores_of.get(attempt.task, 1), node.cores)
+
+    def _node(self, id: NodeId) -> _NodeTally:
+        node = self._nodes.get(id)
+        if node is None:  # it joined later, and nothing tells its cores
+            node = self._nodes[id] = _NodeTally(1)
+        return node
+
+    # --- everything else -------------------------------------------------------------------------
+
+    def _on_run_started(self, event: RunStarted) -> None:
+        self._started = event
+        for facts in event.nodes:
+            self._nodes[facts.id] = _NodeTally(facts.cores)
+
+    def _on_run_ended(self, event: RunEnded) -> None:
+        self._book.add(event)
+        self._ended = event
+
+    def _on_node_joined(self, event: NodeJoined) -> None:
+        self._book.add(event)
+        self._node(event.node).come_up(event.at)
+
+    def _on_node_lost(self, event: NodeLost) -> None:
+        self._book.add(event)
+        self._crashes += 1
+        self._node(event.node).go_down(event.at)
+
+    def _on_inputs_staged(self, event: InputsStaged) -> None:
+        self._book.add(event)
+        self._local_bytes += event.local_bytes
+        self._staged_bytes += event.local_bytes + event.moved_bytes
+
+    def _on_file_moved(self, event: FileMoved) -> None:
+        self._files_moved += 1
+        self._bytes_moved += event.size_bytes
+        if event.source == ORIGIN:
+            self._bytes_from_origin += event.size_bytes
+
+    def _on_file_evicted(self, event: FileEvicted) -> None:
+        self._bytes_evicted += event.size_bytes
+
+    def _on_task_finished(self, event: TaskFinished) -> None:
+        if event.state is TaskState.COMPLETE:
+            self._complete += 1
+        else:
+            self._failed += 1
+
+    def _on_taken_over(self, event: TaskTakenOver) -> None:
+        self._taken_over += 1
+
+    def _on_reopened(self, event: TaskReopened) -> None:
+        self._reopened += 1
+
+    def _on_work_given(self, event: WorkGiven) -> None:
+        self._given += len(event.tasks)
