@@ -40,6 +40,10 @@ fix: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+sim: $(READY)
+	$(BIN)/dataward seeds --count $(SEEDS) --faults crashes $(if $(SEED),--seed $(SEED))
+	$(BIN)/dataward seeds --count $(SEEDS) --faults chaos $(if $(SEED),--seed $(SEED))
+
 bench: $(READY)
 	$(BIN)/python -m bench
 

@@ -55,7 +55,11 @@ def test_text_is_never_taken_for_a_truth_value_or_a_number() -> None:
         ("jobs:\n- id: a\n  uses:\n  - {type: input}\n", "line 4", "lfn is missing"),
         ("jobs:\n- id: a\n  uses:\n  - {lfn: f, type: input, size: x}\n", "line 4", "size 'x'"),
         ("jobs:\n- id: a\n  profiles: {pegasus: {cores: many}}\n", "line 3", "'many'"),
-        ("jobs:\n- id: a\njobDependencies:\n- id: a\n  children: [b]\n", "line 5", "there is no task"),
+        (
+            "jobs:\n- id: a\njobDependencies:\n- id: a\n  children: [b]\n",
+            "line 5",
+            "there is no task",
+        ),
         ("jobs:\n- id: a\njobDependencies:\n- children: [a]\n", "line 4", "id is missing"),
         ('name: "a\\nb"\njobs:\n- id: a\n', "line 1", "control character"),
         ("jobs:\n- id: a\n b: [\n", "line 3", "not valid YAML"),

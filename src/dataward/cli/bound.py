@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from dataward.cli.output import busy, plain_table, print_json, print_warnings, stdout_console
+from dataward.cli.output import (
+    busy,
+    encodable,
+    plain_table,
+    print_json,
+    print_table,
+    print_warnings,
+    reading_file,
+    stdout_console,
+)
 from dataward.formats import read_workflow
 from dataward.model.quantities import parse_bandwidth, show_seconds
 from dataward.plan.matrix_benchmarks import (
@@ -17,19 +26,26 @@ from dataward.plan.matrix_benchmarks import (
 )
 from dataward.plan.matrix_bound import MatrixBound, MatrixSettings, Reading, matrix_bound
 
+# Far beyond any machine; above them the drawing of run times would take hours.
+CORES_MAX = 10_000_000
+TASKS_PER_CORE_MAX = 1_000_000
+
 
 def bound_command(
     file: Annotated[
         Path | None, typer.Argument(help="A workflow; without it, the paper's four DAGs.")
     ] = None,
     cores: Annotated[
-        int, typer.Option(help="Cores; the paper's largest is 131072.", min=1)
+        int, typer.Option(help="Cores; the paper's largest is 131072.", min=1, max=CORES_MAX)
     ] = CORES_PUBLISHED,
     bandwidth: Annotated[str, typer.Option(help="Each node's link, as 10Gbps.")] = "10Gbps",
     tasks_per_core: Annotated[
-        int, typer.Option(help="Tasks for each core, of the paper's DAGs.", min=1)
+        int,
+        typer.Option(
+            help="Tasks for each core, of the paper's DAGs.", min=1, max=TASKS_PER_CORE_MAX
+        ),
     ] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the drawn run times and sizes.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the drawn run times and sizes.", min=0)] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """How fast any scheduler could run a workload, by the MATRIX paper's equations.
@@ -37,8 +53,11 @@ def bound_command(
     Equation (1) leaves open which tasks its k counts; every reading is shown beside the paper's
     own numbers, and `docs/matrix-bound.md` says what follows.
 
-    Examples: `dataward bound`, `dataward bound --cores 200`,
-    `dataward bound montage.json --cores 64`
+    Examples:
+
+    - `dataward bound`
+    - `dataward bound --cores 64 --tasks-per-core 10 --json`
+    - `dataward bound montage.json --cores 64`
     """
     settings = MatrixSettings(bandwidth_bytes_per_second=parse_bandwidth(bandwidth))
     if file is None:
@@ -83,21 +102,24 @@ def _bound_benchmarks(
         table.add_row(reading.value, *(f"{rate:,.0f}" for rate in rates))
     if published:
         table.add_row("(the paper)", *(f"{published[shape]:,.0f}" for shape in Shape))
-    console.print(table)
+    print_table(console, table)
     most = cores / (workload.runtime_seconds_max / 2)
-    console.print(f"No machine of that size can do more than {most:,.0f} a second.")
+    console.print(
+        f"No machine of that size can do more than {most:,.0f} a second; "
+        "a reading that gives more is no bound."
+    )
 
 
 def _bound_workflow(file: Path, cores: int, settings: MatrixSettings, *, json: bool) -> None:
-    with busy(f"reading {file}"):
+    with reading_file(file):
         workflow = read_workflow(file)
-    print_warnings(workflow, str(file))
+    print_warnings(workflow, file)
     found = {reading: matrix_bound(workflow, cores, settings, reading) for reading in Reading}
     if json:
         print_json(
             [
                 {
-                    "file": str(file),
+                    "file": encodable(file),
                     "cores": cores,
                     "reading": reading.value,
                     "makespan_seconds": bound.makespan_seconds,
@@ -118,4 +140,4 @@ def _bound_workflow(file: Path, cores: int, settings: MatrixSettings, *, json: b
         )
     console = stdout_console()
     console.print(f"{workflow.name} on {cores:,} cores, by the MATRIX paper's equations")
-    console.print(table)
+    print_table(console, table)

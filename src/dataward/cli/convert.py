@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from dataward.cli.output import busy, print_json, print_warnings, stdout_console
+from dataward.cli.output import (
+    busy,
+    counted,
+    encodable,
+    print_json,
+    print_warnings,
+    reading_file,
+    stdout_console,
+    visible,
+)
 from dataward.formats import read_workflow, write_workflow
 from dataward.model.builder import Edges
 
@@ -21,14 +30,20 @@ def convert_command(
 ) -> None:
     """Write a workflow file as WfFormat.
 
-    Example: `dataward convert Montage_25.xml montage.json`
+    Examples:
+
+    - `dataward convert Montage_25.xml montage.json`
+    - `dataward convert workflow.yml workflow.json.gz --edges both`
     """
-    with busy(f"reading {source}"):
+    with reading_file(source):
         workflow = read_workflow(source, edges)
-    print_warnings(workflow, str(source))
+    print_warnings(workflow, source)
     with busy(f"writing {target}"):
         write_workflow(workflow, target, schema)
     if json:
-        print_json({"file": str(target), "tasks": len(workflow), "edges": workflow.edge_count})
+        print_json(
+            {"file": encodable(target), "tasks": len(workflow), "edges": workflow.edge_count}
+        )
     else:
-        stdout_console().print(f"{target}: {len(workflow):,} tasks, {workflow.edge_count:,} edges")
+        size = f"{counted(len(workflow), 'task')}, {counted(workflow.edge_count, 'edge')}"
+        stdout_console().print(f"{visible(target)}: {size}", soft_wrap=True)

@@ -5,16 +5,22 @@ from typing import Annotated
 
 import typer
 
-from dataward.cli.output import busy, print_json, stdout_console
+from dataward.cli.output import busy, counted, encodable, print_json, stdout_console, visible
 from dataward.errors import SettingError
 from dataward.formats import write_workflow
-from dataward.generate import SHAPES, generate, make_runnable, write_inputs
+from dataward.generate import SHAPES, Shape, generate, make_runnable, write_inputs
 from dataward.model.quantities import show_bytes
 from dataward.model.workflow import Workflow
 
-_SHAPES = "\n\n".join(
-    f"- **{shape.name}**: {shape.description} {shape.granularity}" for shape in SHAPES.values()
-)
+SCALE_MAX = 1000.0
+
+
+def _help(shape: Shape) -> str:
+    settings = "".join(f"; `--set {p.name}={p.default:g}`: {p.meaning}" for p in shape.parameters)
+    return f"- **{shape.name}**: {shape.description}; {shape.granularity}{settings}"
+
+
+_SHAPES = "\n".join(map(_help, SHAPES.values()))
 
 
 def generate_command(
@@ -33,10 +39,10 @@ def generate_command(
         ),
     ] = False,
     scale_time: Annotated[
-        float, typer.Option(help="Multiply run times, with --runnable.", min=0.0)
+        float, typer.Option(help="Multiply run times, with --runnable.", min=0.0, max=SCALE_MAX)
     ] = 1.0,
     scale_data: Annotated[
-        float, typer.Option(help="Multiply file sizes, with --runnable.", min=0.0)
+        float, typer.Option(help="Multiply file sizes, with --runnable.", min=0.0, max=SCALE_MAX)
     ] = 1.0,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A shape's own parameter, as degree=4.")
@@ -55,7 +61,8 @@ def generate_command(
         write_workflow(workflow, path, schema)
     inputs = None
     if runnable:
-        inputs = path.with_name(path.name.split(".")[0] + ".inputs")
+        stem = path.name.removesuffix(".gz").removesuffix(".json")
+        inputs = path.with_name(stem + ".inputs")
         with busy(f"writing inputs to {inputs}"):
             write_inputs(workflow, inputs)
     _report(workflow, path, inputs, tasks, json=json)
@@ -64,11 +71,13 @@ def generate_command(
 # Built here and not written as a docstring, since it lists what SHAPES holds.
 generate_command.__doc__ = f"""Make a workflow of a known shape, of any size.
 
-Examples: `dataward generate montage --tasks 1000 --seed 7 -o montage.json`,
-`dataward generate fan-in --tasks 1111 --set degree=10`,
-`dataward generate sipht -n 100 --runnable --scale-time 0.01 --scale-data 0.001 -o sipht.json`
+Examples:
 
-Shapes:
+- `dataward generate montage --tasks 1000 --seed 7 -o montage.json`
+- `dataward generate fan-in --tasks 1111 --set degree=10`
+- `dataward generate sipht -n 100 --runnable --scale-data 0.001 -o sipht.json`
+
+Shapes, with the sizes they come in and what `--set` changes in them:
 
 {_SHAPES}
 """
@@ -88,23 +97,25 @@ def _report(workflow: Workflow, path: Path, inputs: Path | None, asked: int, *, 
     if json:
         print_json(
             {
-                "file": str(path),
-                "inputs": str(inputs) if inputs else None,
+                "file": encodable(path),
+                "inputs": encodable(inputs) if inputs else None,
                 "name": workflow.name,
                 "tasks": len(workflow),
                 "files": len(workflow.file_ids),
                 "edges": workflow.edge_count,
                 "total_bytes": int(workflow.size_bytes.sum()),
                 "total_runtime_seconds": float(workflow.runtime_seconds.sum()),
+                "warnings": workflow.warnings,
             }
         )
         return
     near = "" if len(workflow) == asked else f" (the nearest this shape has to {asked:,})"
     console = stdout_console()
     console.print(
-        f"{path}: {len(workflow):,} tasks{near}, {len(workflow.file_ids):,} files "
-        f"({show_bytes(int(workflow.size_bytes.sum()))}), {workflow.edge_count:,} edges",
+        f"{visible(path)}: {counted(len(workflow), 'task')}{near}, "
+        f"{counted(len(workflow.file_ids), 'file')} "
+        f"({show_bytes(int(workflow.size_bytes.sum()))}), {counted(workflow.edge_count, 'edge')}",
         soft_wrap=True,
     )
     if inputs:
-        console.print(f"{inputs}: its input files", soft_wrap=True)
+        console.print(f"{visible(inputs)}: its input files", soft_wrap=True)

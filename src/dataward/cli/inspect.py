@@ -1,21 +1,28 @@
 """``dataward inspect``: what can be known about a workflow before it runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 
 from dataward.cli.output import (
-    busy,
+    counted,
+    padded,
     plain_table,
     print_json,
+    print_table,
     print_warnings,
+    reading_file,
+    shortened,
     stdout_console,
+    visible,
     write_text,
 )
 from dataward.formats import read_workflow
-from dataward.model.builder import Edges
+from dataward.model.builder import CORES_MAX, Edges
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.workflow import Workflow
 from dataward.plan.bounds import Bounds, makespan_bounds
@@ -23,14 +30,23 @@ from dataward.plan.summary import Summary, summarise
 from dataward.reports.dag_svg import draw_workflow
 from dataward.reports.profile import bar, profile_rows
 
+CORES_DEFAULT = 4
+NODES_MAX = 100_000_000
 TYPES_SHOWN = 12
 PATH_SHOWN = 12
 
 
 def inspect_command(
     file: Annotated[Path, typer.Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
-    nodes: Annotated[int, typer.Option(help="Nodes, for the bounds.", min=1)] = 1,
-    cores: Annotated[int, typer.Option(help="Cores of each node.", min=1)] = 4,
+    nodes: Annotated[int, typer.Option(help="Nodes, for the bounds.", min=1, max=NODES_MAX)] = 1,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Cores of each node; default {CORES_DEFAULT}, or as many as a task needs.",
+            min=1,
+            max=CORES_MAX,
+        ),
+    ] = None,
     bandwidth: Annotated[
         str, typer.Option(help="Each node's link, as 1Gbps or 125MB/s.")
     ] = "1Gbps",
@@ -46,11 +62,15 @@ def inspect_command(
 ) -> None:
     """Describe a workflow: size, shape, critical path, and how fast it could possibly run.
 
-    Examples: `dataward inspect montage.json`,
-    `dataward inspect montage.json --nodes 16 --cores 4 --svg montage.svg`
+    Examples:
+
+    - `dataward inspect montage.json`
+    - `dataward inspect montage.json --nodes 16 --cores 4 --json`
+    - `dataward inspect montage.json --svg montage.svg`
     """
-    with busy(f"reading {file}"):
+    with reading_file(file):
         workflow = read_workflow(file, edges)
+        cores = cores or max(CORES_DEFAULT, int(workflow.cores.max()))
         summary = summarise(workflow)
         bounds = makespan_bounds(
             workflow,
@@ -59,7 +79,7 @@ def inspect_command(
             bandwidth_bytes_per_second=parse_bandwidth(bandwidth),
             edge_bandwidth_bytes_per_second=parse_bandwidth(edge) if edge else None,
         )
-    print_warnings(workflow, str(file))
+    print_warnings(workflow, file)
     if svg is not None:
         write_text(svg, draw_workflow(workflow))
     if json:
@@ -70,10 +90,10 @@ def inspect_command(
     _print_profile(console, workflow)
     _print_types(console, summary)
     _print_path(console, workflow, summary)
-    machine = f"{nodes} nodes x {cores} cores, {bandwidth}"
+    machine = f"{counted(nodes, 'node')} x {counted(cores, 'core')}, {bandwidth}"
     _print_bounds(console, bounds, machine, edge)
     if svg is not None:
-        console.print(f"\nThe DAG is drawn in {svg}", soft_wrap=True)
+        console.print(f"\nThe DAG is drawn in {visible(svg)}", soft_wrap=True)
 
 
 def _as_json(workflow: Workflow, summary: Summary, bounds: Bounds) -> dict[str, Any]:
@@ -100,12 +120,13 @@ def _as_json(workflow: Workflow, summary: Summary, bounds: Bounds) -> dict[str, 
 
 
 def _print_numbers(console: Console, workflow: Workflow, summary: Summary, file: Path) -> None:
-    console.print(f"{workflow.name}  ({file})", style="bold", soft_wrap=True)
+    heading = f"{shortened(workflow.name)}  ({visible(file)})"
+    console.print(heading, style="bold", soft_wrap=True)
     rows = [
-        ("tasks", f"{summary.tasks:,} of {len(summary.types)} types"),
+        ("tasks", f"{summary.tasks:,} of {counted(len(summary.types), 'type')}"),
         ("files", f"{summary.files:,}, {show_bytes(summary.total_bytes)}"),
         ("edges", f"{summary.edges:,}"),
-        ("levels", f"{summary.depth:,}, at most {summary.width:,} tasks wide"),
+        ("levels", f"{summary.depth:,}, at most {counted(summary.width, 'task')} wide"),
         ("work", f"{show_seconds(summary.total_runtime_seconds)} on one core"),
         (
             "traffic",
@@ -125,7 +146,7 @@ def _print_profile(console: Console, workflow: Workflow) -> None:
         f"{row.first_level}-{row.last_level}" if merged else f"{row.first_level}" for row in rows
     ]
     label_width = max(map(len, labels))
-    names = max(len(row.types) for row in rows)
+    names = max(cell_len(row.types) for row in rows)
     room = max(console.width - label_width - 14, 12)
     names = min(names, room // 2, 28)
     width = max(min(room - names, 60), 6)
@@ -137,8 +158,8 @@ def _print_profile(console: Console, workflow: Workflow) -> None:
             else f"{row.tasks:.1f}"
         )
         drawn = bar(row.tasks, largest, width, plain=plain)
-        kinds = row.types if len(row.types) <= names else row.types[: names - 1] + "~"
-        console.print(f"  {label:>{label_width}} {kinds:<{names}} {drawn} {count}", soft_wrap=True)
+        kinds = padded(shortened(row.types, names), names)
+        console.print(f"  {label:>{label_width}} {kinds} {drawn} {count}", soft_wrap=True)
 
 
 def _print_types(console: Console, summary: Summary) -> None:
@@ -147,32 +168,50 @@ def _print_types(console: Console, summary: Summary) -> None:
     whole = summary.total_runtime_seconds or 1.0
     for kind in summary.types[:TYPES_SHOWN]:
         table.add_row(
-            kind.name,
+            shortened(kind.name),
             f"{kind.tasks:,}",
             show_seconds(kind.runtime_seconds_mean),
             f"{kind.runtime_seconds_total / whole:.1%}",
             show_bytes(kind.read_bytes_mean),
             show_bytes(kind.written_bytes_mean),
         )
-    console.print(table)
+    print_table(console, table)
     if len(summary.types) > TYPES_SHOWN:
-        console.print(f"  and {len(summary.types) - TYPES_SHOWN:,} more types (--json lists all)")
+        more = counted(len(summary.types) - TYPES_SHOWN, "more type")
+        console.print(f"and {more} (--json lists all)", soft_wrap=True)
 
 
 def _print_path(console: Console, workflow: Workflow, summary: Summary) -> None:
     tasks = summary.critical_path.tasks.tolist()
+    length = show_seconds(summary.critical_path.seconds)
     console.print(
-        f"\nCritical path: {show_seconds(summary.critical_path.seconds)} in {len(tasks):,} tasks",
-        style="bold",
+        f"\nCritical path: {length} in {counted(len(tasks), 'task')}", style="bold", soft_wrap=True
     )
     shown = tasks if len(tasks) <= PATH_SHOWN else [*tasks[: PATH_SHOWN - 2], -1, tasks[-1]]
-    steps = ["..." if t < 0 else f"{workflow.task_names[t]} {workflow.task_ids[t]}" for t in shown]
-    names = [step.split()[0] if len(set(step.split())) == 1 else step for step in steps]
-    console.print("  " + " -> ".join(names))
+    for line in _lines([_step(workflow, t) if t >= 0 else "..." for t in shown], console.width - 2):
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _step(workflow: Workflow, task: int) -> str:
+    id, name = workflow.task_ids[task], workflow.task_names[task]
+    return shortened(id) if id == name else f"{shortened(name)} {shortened(id)}"
+
+
+def _lines(steps: Sequence[str], cells: int) -> list[str]:
+    """The steps with arrows between, broken only at arrows."""
+    lines = [steps[0]]
+    for step in steps[1:]:
+        if cell_len(f"{lines[-1]} -> {step} ->") <= cells:
+            lines[-1] += f" -> {step}"
+        else:
+            lines[-1] += " ->"
+            lines.append(step)
+    return lines
 
 
 def _print_bounds(console: Console, bounds: Bounds, machine: str, edge: str | None) -> None:
-    console.print(f"\nNo schedule can be faster than this ({machine})", style="bold")
+    heading = f"\nNo schedule can be faster than this ({machine})"
+    console.print(heading, style="bold", soft_wrap=True)
     where = f"inputs leave a server at {edge}" if edge else "inputs are on the nodes already"
     rows = [
         ("critical path", bounds.critical_path_seconds, "however many nodes there are"),
@@ -182,4 +221,7 @@ def _print_bounds(console: Console, bounds: Bounds, machine: str, edge: str | No
     ]
     for name, seconds, meaning in rows:
         mark = "*" if name == bounds.which else " "
-        console.print(f" {mark} {name:<16} {show_seconds(seconds):>12}   {meaning}", soft_wrap=True)
+        line = f" {mark} {name:<16} {show_seconds(seconds):>12}"
+        if len(line) + 3 + len(meaning) <= max(console.width, 40):
+            line += f"   {meaning}"
+        console.print(line, soft_wrap=True)

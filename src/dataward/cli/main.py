@@ -1,5 +1,7 @@
 """The ``dataward`` command: joins the subcommands, turns errors into sentences and exit codes."""
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -7,14 +9,16 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from dataward.cli import bound, convert, generate, inspect
+from dataward.cli import bound, convert, generate, inspect, seeds, simulate, trace
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.output import stderr_console
+from dataward.cli.output import complain
 from dataward.errors import DatawardError, OutputError, SettingError
+
+# typer carries its own copy of click since 0.20-odd and does not export this class of it.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="dataward",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -22,50 +26,117 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"dataward {version('dataward')}")
+        raise typer.Exit
+
+
 @app.callback(
-    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 130 Ctrl-C."
+    invoke_without_command=True,
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 130 Ctrl-C.",
 )
 def about(
+    context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=_print_version,
+        ),
     ] = False,
 ) -> None:
     """Runs workflows close to their data.
 
-    Start here: `dataward generate montage --tasks 100 -o montage.json`, then
-    `dataward inspect montage.json`.
-    """
-    if version:
-        from importlib.metadata import version as installed
+    Start here:
 
-        typer.echo(f"dataward {installed('dataward')}")
-        raise typer.Exit
+    - `dataward generate montage --tasks 100 -o montage.json`
+    - `dataward inspect montage.json`
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 app.command("generate")(generate.generate_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("bound")(bound.bound_command)
 app.command("convert")(convert.convert_command)
+app.command("simulate")(simulate.simulate_command)
+app.command("trace")(trace.trace_command)
+app.command("seeds")(seeds.seeds_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit; bad input never shows a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the terminal cannot show is spelled out; it is no reason to stop.
+        codecs.register_error("dataward", _spell_out)
+        sys.stdout.reconfigure(errors="dataward")
     try:
-        app(args=None if arguments is None else list(arguments))
+        sys.exit(_run(arguments))
     except DatawardError as error:
-        stderr_console().print(f"dataward: {error}", soft_wrap=True)
+        complain(str(error))
         sys.exit(_exit_code(error))
+    except _UsageError as error:
+        complain(_usage_sentence(error))
+        sys.exit(ExitCode.USAGE)
     except KeyboardInterrupt:
-        stderr_console().print("dataward: interrupted")
+        complain("interrupted")
         sys.exit(ExitCode.INTERRUPTED)
     except MemoryError:
-        stderr_console().print("dataward: not enough memory for this")
+        complain("not enough memory for this")
         sys.exit(ExitCode.FAILED)
-    except BrokenPipeError:
-        # The reader of our output has left (`| head`): nothing to say, and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.OK)
-    sys.exit(ExitCode.OK)
+    except (OSError, SystemExit) as stop:
+        if _reader_has_left(stop):
+            # `| head` has seen enough: nothing to say, and nobody to say it to.
+            _discard_stdout()
+            sys.exit(ExitCode.OK)
+        if isinstance(stop, SystemExit):
+            raise
+        # Files are read and written under errors of our own: this is stdout, on a full disk.
+        _discard_stdout()
+        complain(f"cannot write the result: {stop.strerror or stop}")
+        sys.exit(ExitCode.CANNOT_WRITE)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    code = app(
+        args=None if arguments is None else list(arguments),
+        prog_name="dataward",
+        standalone_mode=False,
+    )
+    sys.stdout.flush()  # here, where a failure still finds somebody to report it
+    if code == ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt  # typer has made a number of it
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
+    """As ``backslashreplace``, but for the bullets that rich puts before the lines of a list."""
+    if isinstance(error, UnicodeEncodeError) and error.object[error.start] == "•":
+        return "*", error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+def _usage_sentence(error: Exception) -> str:
+    sentence = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+    context: typer.Context | None = getattr(error, "ctx", None)
+    command = context.command_path if context else "dataward"
+    return f"{sentence[:1].lower()}{sentence[1:]}; see {command} --help"
+
+
+def _reader_has_left(stop: BaseException) -> bool:
+    """Whether this is a broken pipe, or the exit that rich and typer make of one."""
+    return isinstance(stop, BrokenPipeError) or isinstance(stop.__context__, BrokenPipeError)
+
+
+def _discard_stdout() -> None:
+    """Let Python's last flush of stdout, at exit, go nowhere instead of failing again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit_code(error: DatawardError) -> ExitCode:
@@ -74,3 +145,7 @@ def _exit_code(error: DatawardError) -> ExitCode:
     if isinstance(error, OutputError):
         return ExitCode.CANNOT_WRITE
     return ExitCode.BAD_INPUT
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Turns ``--set name=value`` into node settings."""
+
+from dataclasses import fields, replace
+from enum import Enum
+from typing import Any
+
+from dataward.errors import SettingError
+from dataward.node.settings import NodeSettings
+
+
+def change_settings(settings: NodeSettings, pairs: list[str]) -> NodeSettings:
+    """The settings with some of them changed, each value read as its field's type."""
+    known = {field.name: getattr(settings, field.name) for field in fields(NodeSettings)}
+    for pair in pairs:
+        name, given, text = pair.partition("=")
+        if not given or name not in known:
+            raise SettingError(f"no node setting is called {name!r}; there are {', '.join(known)}")
+        settings = replace(settings, **{name: _read(name, text, known[name])})
+    return settings
+
+
+def _read(name: str, text: str, present: Any) -> Any:
+    try:
+        if isinstance(present, bool):
+            return {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}[
+                text.lower()
+            ]
+        if isinstance(present, Enum):
+            return type(present)(text)
+        value = type(present)(text)
+    except (KeyError, ValueError):
+        raise SettingError(
+            f"{name} cannot be {text!r}; at present it is {_shown(present)}"
+        ) from None
+    if value < 0:
+        raise SettingError(f"{name} cannot be negative")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return value.value if isinstance(value, Enum) else str(value).lower()

@@ -1,0 +1,32 @@
+"""``dataward trace``: an event list as a trace to look at in Perfetto."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dataward.cli.output import busy, print_json, stderr_console, stdout_console
+from dataward.reports.event_file import EventFileReader
+from dataward.reports.trace import write_chrome_trace
+
+
+def trace_command(
+    events: Annotated[Path, typer.Argument(help="An event list, as `simulate --events` writes.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the trace.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Turn a run's events into a Chrome trace: nodes as processes, executors as threads.
+
+    Open it at ui.perfetto.dev or in chrome://tracing.
+
+    Example: `dataward trace run.events -o trace.json`
+    """
+    reader = EventFileReader(events)
+    with busy(f"reading {events}"):
+        write_chrome_trace(reader, output)
+    for sentence in reader.warnings:
+        stderr_console().print(f"warning: {events}: {sentence}", soft_wrap=True)
+    if json:
+        print_json({"file": str(output), "warnings": reader.warnings})
+    else:
+        stdout_console().print(f"{output}: open it at ui.perfetto.dev", soft_wrap=True)

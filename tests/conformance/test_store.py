@@ -1,0 +1,1681 @@
+"""What `Store` promises, held against every store.
+
+Only `Store.call` and the clock are used, so that a store is free to keep its state as it likes.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from conformance.store_cases import HOLD, LEASE, STALE, Asker, HandClock, a_task, entry, run_alone
+from dataward.model.operations import (
+    AddCopies,
+    Begun,
+    Commit,
+    Committed,
+    Copy,
+    DropCopies,
+    Fail,
+    Failing,
+    Findings,
+    Look,
+    Membership,
+    QueueEntry,
+    Recounted,
+    Refused,
+    ReportLoad,
+    Restate,
+    Standing,
+    Submit,
+)
+from dataward.model.states import TaskState
+from dataward.stores.memory import MemoryStore
+
+
+def a_memory_store(shards: int) -> Asker:
+    clock = HandClock()
+    return Asker(MemoryStore(clock, shards), clock, run_alone)
+
+
+STORES: dict[str, Callable[[], Asker]] = {
+    "memory": lambda: a_memory_store(1),
+    "memory, in shards": lambda: a_memory_store(5),
+}
+
+WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED = TaskState
+
+
+@pytest.fixture(params=list(STORES))
+def store(request: pytest.FixtureRequest) -> Asker:
+    return STORES[request.param]()
+
+
+def a_chain(store: Asker, **of_the_child: int) -> None:
+    """parent -> child, both submitted."""
+    store.submit(
+        a_task("parent", children=["child"]), a_task("child", parents=["parent"], **of_the_child)
+    )
+
+
+def a_child_under_way(store: Asker) -> None:
+    """parent has completed on n1 and child runs on n2."""
+    a_chain(store)
+    store.complete("parent", "n1.1.1")
+    store.notify("child", "parent")
+    store.begin("child", "n2.1.1")
+
+
+def reasons(*answers: object) -> list[str]:
+    return [answer.reason if isinstance(answer, Refused) else "not refused" for answer in answers]
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+
+def test_a_batch_is_answered_in_the_order_asked(store):
+    names = [f"t{i}" for i in range(20)]
+    store.submit(*map(a_task, names))
+
+    answers = store.call(*map(Look, reversed(names)))
+
+    assert [answer.task for answer in answers] == names[::-1]
+
+
+def test_an_operation_sees_what_came_before_it_in_its_batch(store):
+    before, _, after = store.call(Look("a"), Submit(a_task("a")), Look("a"))
+
+    assert before.unknown
+    assert not after.unknown
+
+
+def test_an_empty_batch_is_answered_with_nothing(store):
+    assert store.call() == []
+
+
+def test_a_store_has_at_least_one_shard(store):
+    assert store.store.shard_count >= 1
+
+
+def test_what_is_said_of_an_unknown_task_leaves_it_unknown(store):
+    answers = [
+        store.advance("a", "n1.1.1", RUNNING),
+        store.release("a", "n1.1.1"),
+        store.notify("a", "parent"),
+        store.notify("a", "parent", failed=True),
+        store.delivered("a"),
+        store.replicate("a", "n1", "n2"),
+        store.take_over("a", "n1"),
+        store.reopen("a"),
+        store.postpone("a", "n1.1.1", "parent"),
+        store.ask(DropCopies("a", (Copy("a.out", "n1"),))),
+        store.look("a"),
+    ]
+
+    assert all(answer.unknown for answer in answers)
+
+
+def test_an_unknown_task_can_neither_begin_nor_end(store):
+    refusals = [
+        store.begin("a", "n1.1.1"),
+        store.commit("a", "n1.1.1"),
+        store.fail("a", "n1.1.1"),
+    ]
+
+    assert reasons(*refusals) == ["unknown"] * 3
+
+
+# --- submit ------------------------------------------------------------------------------------
+
+
+def test_a_task_without_parents_is_ready_and_one_with_parents_waits(store):
+    parent, child = store.submit(
+        a_task("parent", children=["child"]), a_task("child", parents=["parent"])
+    )
+
+    assert (parent.state, child.state) == (READY, WAITING)
+
+
+def test_a_standing_says_where_the_task_belongs_and_how_urgent_and_long_it_is(store):
+    store.submit(a_task("a", preferred="n7", priority=2.5, seconds=8.0))
+
+    standing = store.look("a")
+
+    assert (standing.preferred, standing.priority, standing.seconds) == ("n7", 2.5, 8.0)
+
+
+def test_a_task_submitted_again_stays_as_it_is(store):
+    store.submit(a_task("a", priority=1.0))
+    store.begin("a", "n1.1.1")
+
+    (answer,) = store.submit(a_task("a", priority=9.0))
+
+    assert (answer.state, answer.priority, answer.live_attempts) == (STAGE_IN, 1.0, 1)
+
+
+# --- begin -------------------------------------------------------------------------------------
+
+
+def test_an_attempt_is_given_all_it_needs_to_go_on(store):
+    a_chain(store)
+    copies = [Copy("parent.out", "n5")]
+    store.notify("child", "parent", copies=copies)
+
+    begun = store.begin("child", "n1.1.1")
+
+    assert isinstance(begun, Begun)
+    assert begun.spec == a_task("child", parents=["parent"])
+    assert begun.generation == 1
+    assert begun.parents == {"parent": 1}
+    assert list(begun.copies) == copies
+
+
+def test_a_task_that_has_begun_brings_its_inputs_in(store):
+    store.submit(a_task("a"))
+
+    store.begin("a", "n1.1.1")
+
+    assert store.state("a") is STAGE_IN
+    assert store.look("a").live_attempts == 1
+
+
+def test_begin_repeated_is_answered_alike_and_starts_nothing_more(store):
+    store.submit(a_task("a"))
+
+    first = store.begin("a", "n1.1.1")
+    second = store.begin("a", "n1.1.1")
+
+    assert first == second
+    assert store.look("a").live_attempts == 1
+
+
+def test_a_waiting_task_does_not_begin(store):
+    a_chain(store)
+
+    assert reasons(store.begin("child", "n1.1.1")) == ["waiting"]
+
+
+def test_a_finished_task_does_not_begin(store):
+    store.submit(a_task("good"), a_task("bad"))
+    store.complete("good")
+    store.begin("bad", "n1.1.1")
+    store.fail("bad", "n1.1.1")
+
+    refusals = [store.begin("good", "n2.1.1"), store.begin("bad", "n2.1.1")]
+
+    assert reasons(*refusals) == ["finished"] * 2
+    assert [refusal.state for refusal in refusals] == [COMPLETE, FAILED]
+
+
+def test_a_node_does_not_begin_twice_what_is_under_way_there(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    assert reasons(store.begin("a", "n1.1.2")) == ["under way here"]
+    assert store.look("a").live_attempts == 1
+
+
+def test_no_more_attempts_begin_than_the_task_and_its_backups(store):
+    store.submit(a_task("a", backups_max=2))
+
+    answers = [store.begin("a", f"n{i}.1.1") for i in range(4)]
+
+    assert reasons(*answers) == ["not refused"] * 3 + ["enough replicas"]
+
+
+def test_a_node_that_came_back_begins_anew_and_its_past_life_is_void(store):
+    store.submit(a_task("a", backups_max=0))
+    store.begin("a", "n1.1.1")
+
+    again = store.begin("a", "n1.2.1")
+
+    assert isinstance(again, Begun)
+    assert store.look("a").live_attempts == 1
+    assert reasons(store.commit("a", "n1.1.1")) == ["fenced"]
+    assert isinstance(store.commit("a", "n1.2.1"), Committed)
+
+
+def test_a_fenced_incarnation_does_not_begin_but_the_next_one_does(store):
+    store.submit(a_task("a"))
+    store.take_over("a", "n1", incarnation=2)
+
+    refusals = [store.begin("a", "n1.2.5"), store.begin("a", "n1.1.9")]
+
+    assert reasons(*refusals) == ["fenced"] * 2
+    assert isinstance(store.begin("a", "n1.3.1"), Begun)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda store: store.release("a", "n1.1.7"),
+        lambda store: store.release("a", "n1.1.7", keep=True),
+        lambda store: store.fail("a", "n1.1.7"),
+        lambda store: store.postpone("a", "n1.1.7", "elsewhere", 0),
+    ],
+    ids=["released", "kept", "failed", "postponed"],
+)
+def test_an_attempt_that_is_over_does_not_begin_again_when_its_call_comes_late(store, end):
+    store.submit(a_task("a", retries=5))
+    store.begin("a", "n1.1.7")
+    end(store)
+
+    late = store.begin("a", "n1.1.7")
+
+    assert reasons(late) == ["over"]
+    assert store.look("a").live_attempts == 0
+    assert isinstance(store.begin("a", "n1.1.8"), Begun)
+
+
+def test_node_names_may_contain_dots(store):
+    store.submit(a_task("a"))
+    store.begin("a", "rack.3.node.7.1.1")
+
+    store.take_over("a", "rack.3.node.7", incarnation=1)
+
+    assert reasons(store.commit("a", "rack.3.node.7.1.1")) == ["fenced"]
+
+
+# --- advance -----------------------------------------------------------------------------------
+
+
+def test_a_task_advances_with_its_attempt_and_never_goes_backwards(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    states = [
+        store.advance("a", "n1.1.1", state).state
+        for state in (RUNNING, STAGE_IN, STAGE_OUT, RUNNING, READY)
+    ]
+
+    assert states == [RUNNING, RUNNING, STAGE_OUT, STAGE_OUT, STAGE_OUT]
+
+
+def test_a_task_is_where_its_furthest_attempt_is(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    store.advance("a", "n1.1.1", STAGE_OUT)
+    with_both = store.advance("a", "n2.1.1", RUNNING).state
+    with_one = store.release("a", "n1.1.1").state
+
+    assert (with_both, with_one) == (STAGE_OUT, RUNNING)
+
+
+def test_an_attempt_the_store_does_not_know_advances_nothing(store):
+    store.submit(a_task("a"))
+
+    answer = store.advance("a", "n1.1.1", RUNNING)
+
+    assert (answer.state, answer.live_attempts) == (READY, 0)
+
+
+def test_an_attempt_does_not_advance_to_a_state_that_is_not_its_own_to_reach(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    states = {store.advance("a", "n1.1.1", state).state for state in (WAITING, COMPLETE, FAILED)}
+
+    assert states == {STAGE_IN}
+
+
+# --- commit ------------------------------------------------------------------------------------
+
+
+def test_a_commit_completes_the_task_and_says_whom_to_tell(store):
+    store.submit(a_task("a", children=["b", "c"], outputs=["x", "y"]))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    committed = store.commit("a", "n1.1.1")
+
+    assert isinstance(committed, Committed)
+    assert committed.generation == 1
+    assert committed.children == ("b", "c")
+    assert committed.copies == (Copy("x", "n1"), Copy("y", "n1"))
+    assert committed.rivals == ("n2",)
+    assert store.state("a") is COMPLETE
+    assert store.look("a").live_attempts == 0
+
+
+def test_the_first_commit_wins_and_later_ones_are_told_so(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    store.commit("a", "n2.1.1")
+    late = store.commit("a", "n1.1.1")
+
+    assert reasons(late) == ["finished"]
+    assert late.state is COMPLETE
+    assert store.look("a").copies == (Copy("a.out", "n2"),)
+
+
+def test_a_commit_repeated_by_the_winner_is_answered_alike(store):
+    store.submit(a_task("a", children=["b"]))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    first = store.commit("a", "n1.1.1")
+    store.commit("a", "n2.1.1")
+    second = store.commit("a", "n1.1.1")
+
+    assert isinstance(first, Committed)
+    assert first == second
+
+
+def test_two_commits_in_one_batch_have_one_winner(store):
+    store.submit(a_task("a"))
+
+    answers = store.call(
+        Commit("a", "n1.1.1", "n1", (), 1),
+        Commit("a", "n2.1.1", "n2", (), 1),
+    )
+
+    assert [type(answer) for answer in answers] == [Committed, Refused]
+
+
+def test_an_attempt_whose_lease_was_taken_over_does_not_commit(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.take_over("a", "n1", incarnation=1)
+
+    assert reasons(store.commit("a", "n1.1.1")) == ["fenced"]
+    assert store.state("a") is READY
+
+
+def test_a_fence_holds_for_earlier_incarnations_too(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    store.take_over("a", "n1", incarnation=3)
+
+    assert reasons(store.commit("a", "n1.1.1")) == ["fenced"]
+
+
+def test_a_fence_that_comes_late_spares_the_incarnation_after_it(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.2.1")
+
+    store.take_over("a", "n1", incarnation=1)
+
+    assert store.look("a").live_attempts == 1
+    assert isinstance(store.commit("a", "n1.2.1"), Committed)
+
+
+def test_a_node_that_is_back_at_work_is_still_a_rival_after_its_past_life_was_fenced(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.2.1")
+    store.begin("a", "n2.1.1")
+
+    store.take_over("a", "n1", incarnation=1)
+
+    assert store.commit("a", "n2.1.1").rivals == ("n1",)
+
+
+def test_a_commit_of_a_generation_that_was_committed_is_refused(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1", 1)
+    store.reopen("a", 1)
+    store.begin("a", "n2.1.1")
+
+    refusals = [store.commit("a", "n2.1.1", generation) for generation in (0, 1)]
+
+    assert reasons(*refusals) == ["outdated"] * 2
+    assert isinstance(store.commit("a", "n2.1.1", 2), Committed)
+
+
+def test_the_winner_of_an_earlier_generation_is_outdated_once_the_task_is_open_again(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1")
+    store.reopen("a")
+
+    assert reasons(store.commit("a", "n1.1.1")) == ["outdated"]
+
+
+def test_a_commit_the_store_forgot_is_accepted_when_it_is_reported_again(store):
+    store.submit(a_task("parent", children=["child"]), a_task("child", parents=["parent"]))
+
+    answers = [store.commit("child", "n1.1.7"), store.commit("parent", "n2.1.3")]
+
+    assert [type(answer) for answer in answers] == [Committed, Committed]
+    assert store.state("child") is COMPLETE
+
+
+def test_a_failed_task_is_not_committed(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+    store.fail("a", "n1.1.1")
+
+    assert reasons(store.commit("a", "n2.1.1")) == ["finished"]
+
+
+def test_an_attempt_that_was_released_does_not_commit(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.release("a", "n1.1.1")
+
+    assert reasons(store.commit("a", "n1.1.1")) == ["over"]
+
+
+# --- fail and release --------------------------------------------------------------------------
+
+
+def test_a_task_fails_for_good_when_its_retries_are_used_up(store):
+    store.submit(a_task("a", children=["b"], retries=2))
+
+    verdicts = []
+    for count in range(3):
+        store.begin("a", f"n1.1.{count}")
+        verdicts.append(store.fail("a", f"n1.1.{count}"))
+
+    assert [verdict.final for verdict in verdicts] == [False, False, True]
+    assert [verdict.children for verdict in verdicts] == [(), (), ("b",)]
+    assert store.state("a") is FAILED
+
+
+def test_a_failure_with_retries_left_makes_the_task_ready_again(store):
+    store.submit(a_task("a", retries=1))
+    store.begin("a", "n1.1.1")
+
+    store.fail("a", "n1.1.1")
+
+    assert store.state("a") is READY
+    assert isinstance(store.begin("a", "n1.1.2"), Begun)
+
+
+def test_a_failure_repeated_is_answered_alike_and_counts_once(store):
+    store.submit(a_task("a", retries=1))
+    store.begin("a", "n1.1.1")
+
+    first, second = store.call(*[Fail("a", "n1.1.1", "its own error")] * 2)
+
+    assert isinstance(first, Failing)
+    assert first == second
+    store.begin("a", "n1.1.2")
+    assert store.fail("a", "n1.1.2") == store.fail("a", "n1.1.2")
+
+
+def test_a_failure_leaves_a_replica_going_while_there_are_retries(store):
+    store.submit(a_task("a", retries=1))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    store.fail("a", "n1.1.1")
+
+    assert store.state("a") is STAGE_IN
+    assert isinstance(store.commit("a", "n2.1.1"), Committed)
+
+
+def test_a_final_failure_names_the_replicas_to_stop(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    assert "n2" in store.fail("a", "n1.1.1").rivals
+
+
+def test_a_failure_of_a_fenced_attempt_does_not_count(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.take_over("a", "n1")
+
+    assert reasons(store.fail("a", "n1.1.1")) == ["fenced"]
+    assert store.state("a") is READY
+
+
+def test_a_failure_that_comes_after_another_attempt_won_is_refused(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.complete("a", "n2.1.1")
+
+    assert reasons(store.fail("a", "n1.1.1")) == ["finished"]
+    assert store.state("a") is COMPLETE
+
+
+def test_a_released_task_is_ready_again_and_that_is_no_failure(store):
+    store.submit(a_task("a", retries=0))
+    store.begin("a", "n1.1.1")
+
+    first = store.release("a", "n1.1.1")
+    second = store.release("a", "n1.1.1")
+
+    assert first.state is READY
+    assert first == second
+
+
+# --- notices -----------------------------------------------------------------------------------
+
+
+def test_a_task_is_ready_once_every_parent_has_told_it(store):
+    store.submit(a_task("join", parents=["a", "b", "c"]))
+
+    states = [store.notify("join", parent).state for parent in "bca"]
+
+    assert states == [WAITING, WAITING, READY]
+
+
+def test_a_notice_told_many_times_counts_once(store):
+    store.submit(a_task("join", parents=["a", "b"]))
+
+    states = {store.notify("join", "a").state for _ in range(5)}
+
+    assert states == {WAITING}
+    assert store.notify("join", "b").state is READY
+
+
+def test_a_notice_of_an_earlier_generation_does_not_stand_for_another_parent(store):
+    store.submit(a_task("join", parents=["a", "b"]))
+
+    states = {store.notify("join", "a", generation).state for generation in (2, 1, 3, 1)}
+
+    assert states == {WAITING}
+
+
+def test_a_notice_repeated_to_a_task_that_went_on_changes_nothing(store):
+    a_child_under_way(store)
+
+    while_under_way = store.notify("child", "parent")
+    store.commit("child", "n2.1.1")
+    afterwards = store.notify("child", "parent")
+
+    assert (while_under_way.state, while_under_way.live_attempts) == (STAGE_IN, 1)
+    assert afterwards.state is COMPLETE
+
+
+def test_a_notice_says_where_the_files_are_and_the_latest_generation_is_believed(store):
+    a_chain(store)
+    store.notify("child", "parent", 2, copies=[Copy("parent.out", "new")])
+
+    store.notify("child", "parent", 1, copies=[Copy("parent.out", "old")])
+
+    begun = store.begin("child", "n1.1.1")
+    assert begun.copies == (Copy("parent.out", "new"),)
+    assert begun.parents == {"parent": 2}
+
+
+# --- failures passed on ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["waiting", "ready"])
+def test_a_child_fails_with_its_parent(store, ready):
+    store.submit(a_task("child", parents=["parent"], children=["grandchild"]))
+    if ready:
+        store.notify("child", "parent")
+
+    told = store.notify("child", "parent", failed=True)
+
+    assert (told.state, told.granted, told.children) == (FAILED, True, ("grandchild",))
+
+
+def test_the_one_who_failed_a_child_is_answered_alike_when_it_asks_again(store):
+    store.submit(a_task("child", parents=["a", "b"]))
+
+    first = store.notify("child", "a", failed=True)
+    second = store.notify("child", "a", failed=True)
+
+    assert first == second
+
+
+def test_a_child_fails_once_however_many_parents_do(store):
+    store.submit(a_task("child", parents=["a", "b"]))
+    store.notify("child", "a", failed=True)
+
+    assert not store.notify("child", "b", failed=True).granted
+
+
+def test_a_task_that_failed_by_itself_is_not_failed_again_by_a_parent(store):
+    a_child_under_way(store)
+    store.fail("child", "n2.1.1")
+
+    assert not store.notify("child", "parent", failed=True).granted
+
+
+def test_an_attempt_under_way_may_succeed_though_a_parent_failed_meanwhile(store):
+    a_child_under_way(store)
+
+    told = store.notify("child", "parent", failed=True)
+
+    assert (told.state, told.granted) == (STAGE_IN, False)
+    assert isinstance(store.commit("child", "n2.1.1"), Committed)
+
+
+def test_a_task_that_would_have_to_wait_for_a_failed_parent_fails(store):
+    a_child_under_way(store)
+    store.notify("child", "parent", failed=True)
+
+    postponed = store.postpone("child", "n2.1.1", "parent")
+
+    assert (postponed.state, postponed.granted) == (FAILED, True)
+    store.clock.move(STALE)
+    assert "child" in store.patrol().untold()
+
+
+def test_a_task_that_waits_for_a_failed_parent_fails_with_its_last_replica(store):
+    a_child_under_way(store)
+    store.begin("child", "n3.1.1")
+    store.notify("child", "parent", failed=True)
+    store.postpone("child", "n2.1.1", "parent")
+
+    lost = store.take_over("child", "n3")
+
+    assert lost.state is FAILED
+
+
+def test_a_failed_parent_fails_a_completed_child_that_must_run_again_without_it(store):
+    a_child_under_way(store)
+    store.commit("child", "n2.1.1")
+    store.notify("child", "parent", failed=True)
+    store.reopen("child")
+    store.begin("child", "n3.1.1")
+
+    assert store.postpone("child", "n3.1.1", "parent").state is FAILED
+
+
+# --- outboxes ----------------------------------------------------------------------------------
+
+
+def test_whom_a_finished_task_must_tell_is_found_once_that_is_stale(store):
+    store.submit(a_task("good", children=["x", "y"]), a_task("bad", children=["z"]))
+    store.complete("good")
+    store.begin("bad", "n1.1.1")
+    store.fail("bad", "n1.1.1")
+
+    fresh = store.patrol()
+    store.clock.move(STALE)
+    stale = {found.task: found for found in store.patrol().undelivered}
+
+    assert not fresh.undelivered
+    assert stale["good"].children == ("x", "y")
+    assert stale["good"].copies == (Copy("good.out", "n1"),)
+    assert [stale[task].failed for task in ("good", "bad")] == [False, True]
+
+
+def test_an_outbox_that_was_emptied_is_not_found(store):
+    store.submit(a_task("a", children=["b"]))
+    committed = store.complete("a")
+
+    store.delivered("a", committed.generation)
+
+    store.clock.move(2 * STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_patrol_has_what_it_finds_to_itself_for_a_short_while(store):
+    store.submit(a_task("a", children=["b"]))
+    store.complete("a")
+    store.clock.move(STALE)
+
+    first = store.patrol(node="one")
+    meanwhile = store.patrol(node="other")
+    store.clock.move(HOLD)
+    later = store.patrol(node="other")
+
+    assert [found.untold() for found in (first, meanwhile, later)] == [["a"], [], ["a"]]
+
+
+def test_an_outbox_emptied_by_the_one_who_found_it_is_not_found_again(store):
+    store.submit(a_task("a", children=["b"]))
+    store.complete("a")
+    store.clock.move(STALE)
+    (found,) = store.patrol().undelivered
+
+    store.delivered(found.task, found.generation, found.placement)
+
+    store.clock.move(2 * STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_patrol_finds_no_more_than_its_limit_and_the_oldest_first(store):
+    if store.store.shard_count > 1:
+        pytest.skip("the limit is each shard's")
+    for name in "abc":
+        store.submit(a_task(name, children=["z"]))
+        store.complete(name)
+        store.clock.move(1.0)
+    store.clock.move(STALE)
+
+    assert store.patrol(limit=2).untold() == ["a", "b"]
+    assert store.patrol(limit=2).untold() == ["c"]
+
+
+def test_word_that_an_earlier_generation_was_told_does_not_empty_the_outbox(store):
+    store.submit(a_task("a", children=["b"]))
+    store.complete("a", "n1.1.1", 1)
+    store.reopen("a", 1)
+    store.complete("a", "n2.1.1", 2)
+
+    store.delivered("a", 1)
+
+    store.clock.move(STALE)
+    assert store.patrol().untold() == ["a"]
+
+
+def test_word_that_a_completion_was_told_does_not_hide_the_failure_after_it(store):
+    store.submit(a_task("a", children=["b"]))
+    first = store.complete("a", "n1.1.1")
+    store.reopen("a")
+    store.begin("a", "n2.1.1")
+    failing = store.fail("a", "n2.1.1")
+
+    store.delivered("a", first.generation)
+
+    store.clock.move(STALE)
+    (found,) = store.patrol().undelivered
+    assert (found.failed, found.generation) == (True, failing.generation)
+    store.delivered("a", failing.generation)
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_cascaded_failure_can_be_told_on_and_its_outbox_emptied(store):
+    store.submit(a_task("child", parents=["parent"], children=["grandchild"]))
+    told = store.notify("child", "parent", failed=True)
+
+    store.delivered("child", told.generation)
+
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+# --- tasks that nobody has ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "orphan",
+    [
+        lambda store: store.take_over("child", "n2"),
+        lambda store: store.release("child", "n2.1.1"),
+        lambda store: store.postpone("child", "n2.1.1", "parent", 0),
+    ],
+    ids=["taken over", "released", "postponed in vain"],
+)
+def test_a_task_that_became_ready_again_is_found_until_it_is_placed(store, orphan):
+    a_child_under_way(store)
+    store.delivered("parent")
+
+    standing = orphan(store)
+
+    store.clock.move(STALE)
+    (found,) = store.patrol().undelivered
+    assert (found.task, found.placement) == ("child", standing.placement)
+    store.delivered("child", standing.generation, standing.placement)
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_reopened_task_is_found_until_it_is_placed(store):
+    store.submit(a_task("a"))
+    store.complete("a")
+    store.delivered("a")
+
+    standing = store.reopen("a")
+
+    store.clock.move(STALE)
+    assert store.patrol().unplaced() == ["a"]
+    store.delivered("a", standing.generation, standing.placement)
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_task_that_begins_is_placed(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.take_over("a", "n1")
+
+    store.begin("a", "n2.1.1")
+
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_task_its_node_keeps_needs_no_placing(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    store.release("a", "n1.1.1", keep=True)
+
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_word_of_an_earlier_placing_does_not_hide_that_a_task_is_nobodys_again(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    first = store.take_over("a", "n1")
+    store.begin("a", "n2.1.1")
+    store.take_over("a", "n2")
+
+    store.delivered("a", first.generation, first.placement)
+
+    store.clock.move(STALE)
+    assert store.patrol().unplaced() == ["a"]
+
+
+# --- replicas ----------------------------------------------------------------------------------
+
+
+def test_a_task_has_no_more_replicas_than_its_backups(store):
+    store.submit(a_task("a", backups_max=2))
+
+    granted = [store.replicate("a", "n1", f"n{i}").granted for i in range(2, 6)]
+
+    assert granted == [True, True, False, False]
+
+
+def test_a_node_is_never_given_a_replica_of_what_it_has(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n2.1.1")
+    store.replicate("a", "n1", "n3")
+
+    granted = [store.replicate("a", "n1", node).granted for node in ("n1", "n2", "n3")]
+
+    assert granted == [False] * 3
+
+
+def test_a_replica_asked_for_twice_takes_one_backup(store):
+    store.submit(a_task("a", backups_max=2))
+
+    store.replicate("a", "n1", "n2")
+    store.replicate("a", "n1", "n2")
+
+    assert store.replicate("a", "n1", "n3").granted
+
+
+def test_a_finished_task_has_no_replicas(store):
+    store.submit(a_task("a"))
+    store.complete("a")
+
+    assert not store.replicate("a", "n1", "n2").granted
+
+
+def test_those_who_were_given_a_replica_are_told_to_stop_when_another_wins(store):
+    store.submit(a_task("a"))
+    store.replicate("a", "n1", "n2")
+    store.begin("a", "n1.1.1")
+
+    assert store.commit("a", "n1.1.1").rivals == ("n2",)
+
+
+# --- take-over ---------------------------------------------------------------------------------
+
+
+def test_a_take_over_makes_the_task_ready_and_says_where_its_inputs_are(store):
+    a_chain(store)
+    copies = [Copy("parent.out", "n1")]
+    store.notify("child", "parent", copies=copies)
+    store.begin("child", "n2.1.1")
+
+    taken = store.take_over("child", "n2")
+
+    assert (taken.state, taken.live_attempts) == (READY, 0)
+    assert taken.inputs == a_task("child", parents=["parent"]).inputs
+    assert list(taken.input_copies) == copies
+
+
+def test_a_take_over_repeated_is_answered_alike(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    assert store.take_over("a", "n1") == store.take_over("a", "n1")
+
+
+def test_a_take_over_leaves_other_nodes_attempts_alone(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+    store.advance("a", "n1.1.1", RUNNING)
+
+    taken = store.take_over("a", "n1")
+
+    assert (taken.state, taken.live_attempts) == (STAGE_IN, 1)
+    assert isinstance(store.commit("a", "n2.1.1"), Committed)
+
+
+def test_a_take_over_does_not_undo_a_commit(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1")
+
+    assert store.take_over("a", "n1").state is COMPLETE
+
+
+def test_a_node_whose_replica_was_taken_over_may_have_another(store):
+    store.submit(a_task("a"))
+    store.replicate("a", "n1", "n2")
+    store.take_over("a", "n2")
+
+    assert store.replicate("a", "n1", "n2").granted
+
+
+# --- lost outputs ------------------------------------------------------------------------------
+
+
+def test_a_task_whose_output_was_lost_is_ready_again_and_has_no_copies(store):
+    store.submit(a_task("a"))
+    store.complete("a")
+
+    reopened = store.reopen("a")
+
+    assert (reopened.state, reopened.granted) == (READY, True)
+    assert store.look("a").copies == ()
+
+
+def test_a_reopened_task_runs_as_the_next_generation(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1", 1)
+    store.reopen("a", 1)
+
+    begun = store.begin("a", "n1.1.2")
+    committed = store.commit("a", "n1.1.2", 2)
+
+    assert (begun.generation, committed.generation) == (2, 2)
+
+
+def test_a_generation_is_reopened_once_and_asking_again_is_answered_alike(store):
+    store.submit(a_task("a"))
+    store.complete("a")
+
+    assert store.reopen("a") == store.reopen("a")
+    store.begin("a", "n2.1.1")
+    assert store.reopen("a").state is STAGE_IN
+
+
+def test_only_the_present_generation_can_be_reopened(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1", 1)
+    store.reopen("a", 1)
+    store.complete("a", "n2.1.1", 2)
+
+    answers = [store.reopen("a", generation) for generation in (0, 1, 3)]
+
+    assert [answer.granted for answer in answers] == [False] * 3
+    assert store.state("a") is COMPLETE
+
+
+def test_a_task_that_never_completed_or_failed_cannot_be_reopened(store):
+    store.submit(a_task("new"), a_task("bad"))
+    store.begin("bad", "n1.1.1")
+    failing = store.fail("bad", "n1.1.1")
+
+    answers = [store.reopen("new", 0), store.reopen("bad", failing.generation)]
+
+    assert [(answer.state, answer.granted) for answer in answers] == [
+        (READY, False),
+        (FAILED, False),
+    ]
+
+
+def test_an_attempt_that_began_before_its_task_was_reopened_does_not_count(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.complete("a", "n2.1.1")
+    store.reopen("a")
+
+    assert reasons(store.commit("a", "n1.1.1", 1)) == ["outdated"]
+
+
+def test_a_begin_repeated_after_its_task_was_reopened_is_of_the_new_generation(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.complete("a", "n2.1.1")
+    store.reopen("a")
+
+    assert store.begin("a", "n1.1.1").generation == 2
+
+
+def test_a_postponed_task_waits_for_the_next_generation_of_its_parent(store):
+    a_child_under_way(store)
+
+    postponed = store.postpone("child", "n2.1.1", "parent")
+    old = store.notify("child", "parent", 1)
+    new = store.notify("child", "parent", 2)
+
+    assert [answer.state for answer in (postponed, old, new)] == [WAITING, WAITING, READY]
+
+
+def test_a_task_postponed_after_the_new_notice_came_does_not_wait(store):
+    a_child_under_way(store)
+    store.notify("child", "parent", 2)
+
+    postponed = store.postpone("child", "n2.1.1", "parent", 1)
+
+    assert (postponed.state, postponed.live_attempts) == (READY, 0)
+
+
+@pytest.mark.parametrize("reopened_first", [True, False])
+def test_a_lost_output_comes_back_in_whatever_order_its_loss_is_told(store, reopened_first):
+    a_child_under_way(store)
+    if reopened_first:
+        store.reopen("parent")
+        store.complete("parent", "n3.1.1", 2)
+        store.postpone("child", "n2.1.1", "parent")
+    else:
+        store.postpone("child", "n2.1.1", "parent")
+        store.reopen("parent")
+        store.complete("parent", "n3.1.1", 2)
+
+    store.notify("child", "parent", 2, copies=[Copy("parent.out", "n3")])
+
+    begun = store.begin("child", "n2.1.2")
+    assert begun.parents == {"parent": 2}
+    assert begun.copies == (Copy("parent.out", "n3"),)
+
+
+def test_a_postponement_repeated_is_answered_alike(store):
+    a_child_under_way(store)
+
+    first = store.postpone("child", "n2.1.1", "parent")
+    second = store.postpone("child", "n2.1.1", "parent")
+
+    assert first == second
+    assert store.notify("child", "parent", 2).state is READY
+
+
+def test_two_attempts_that_miss_the_same_file_wait_once(store):
+    a_child_under_way(store)
+    store.begin("child", "n3.1.1")
+
+    store.postpone("child", "n2.1.1", "parent")
+    store.postpone("child", "n3.1.1", "parent")
+
+    assert store.state("child") is WAITING
+    assert store.notify("child", "parent", 2).state is READY
+
+
+def test_a_task_that_lost_two_inputs_waits_for_both(store):
+    store.submit(a_task("join", parents=["a", "b"]))
+    store.notify("join", "a")
+    store.notify("join", "b")
+    store.begin("join", "n1.1.1")
+    store.begin("join", "n2.1.1")
+
+    store.postpone("join", "n1.1.1", "a")
+    store.postpone("join", "n2.1.1", "b")
+
+    assert [store.notify("join", parent, 2).state for parent in "ab"] == [WAITING, READY]
+
+
+def test_a_replica_that_has_its_inputs_wins_though_another_was_postponed(store):
+    a_child_under_way(store)
+    store.begin("child", "n3.1.1")
+
+    postponed = store.postpone("child", "n2.1.1", "parent")
+
+    assert (postponed.state, postponed.live_attempts) == (STAGE_IN, 1)
+    assert isinstance(store.commit("child", "n3.1.1"), Committed)
+
+
+def test_a_task_waits_when_its_last_replica_is_lost_after_another_was_postponed(store):
+    a_child_under_way(store)
+    store.begin("child", "n3.1.1")
+    store.postpone("child", "n2.1.1", "parent")
+
+    assert store.take_over("child", "n3").state is WAITING
+
+
+def test_a_task_completed_while_its_parent_ran_again_can_itself_run_again(store):
+    a_child_under_way(store)
+    store.begin("child", "n3.1.1")
+    store.reopen("parent")
+    store.postpone("child", "n2.1.1", "parent")
+    store.commit("child", "n3.1.1")
+
+    store.reopen("child")
+    begun = store.begin("child", "n4.1.1")
+    postponed = store.postpone("child", "n4.1.1", "parent", begun.parents["parent"])
+    store.complete("parent", "n5.1.1", 2)
+
+    assert postponed.state is WAITING
+    assert store.notify("child", "parent", 2).state is READY
+
+
+def test_a_postponement_of_a_finished_task_changes_nothing(store):
+    a_child_under_way(store)
+    store.commit("child", "n2.1.1")
+
+    assert store.postpone("child", "n2.1.1", "parent").state is COMPLETE
+
+
+# --- copies ------------------------------------------------------------------------------------
+
+
+def test_copies_are_added_once_and_dropped(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1")
+    here, there = Copy("a.out", "n1"), Copy("a.out", "n2")
+
+    store.ask(AddCopies("a", (there,)))
+    store.ask(AddCopies("a", (there,)))
+    both = store.look("a").copies
+    store.ask(DropCopies("a", (here,)))
+    store.ask(DropCopies("a", (here,)))
+
+    assert both == (here, there)
+    assert store.look("a").copies == (there,)
+
+
+def test_an_input_of_the_workflow_has_copies_under_its_own_name(store):
+    store.ask(AddCopies("input.fits", (Copy("input.fits", "n1"), Copy("input.fits", "n2"))))
+    store.ask(DropCopies("input.fits", (Copy("input.fits", "n1"),)))
+
+    found = store.look("input.fits")
+
+    assert not found.unknown
+    assert found.copies == (Copy("input.fits", "n2"),)
+
+
+def test_files_are_named_only_to_those_who_ask_for_them(store):
+    store.submit(a_task("a"))
+    store.complete("a", "n1.1.1")
+
+    added = store.ask(AddCopies("a", (Copy("a.out", "n2"),)))
+
+    assert isinstance(added, Standing)
+    assert added.copies == ()
+
+
+# --- leases ------------------------------------------------------------------------------------
+
+
+def test_a_node_nobody_has_heard_of_is_not_up(store):
+    queued_for = store.enqueue("stranger", entry("a"))
+
+    assert not store.probe("nobody").up
+    assert not queued_for.up
+    assert not store.probe("stranger").up
+
+
+def test_a_node_is_up_from_joining_until_its_lease_expires(store):
+    store.clock.move(100.0)
+    joined = store.join("n1")
+    store.clock.move(LEASE)
+    last = store.probe("n1")
+    store.clock.move(0.001)
+
+    assert (joined.current, joined.up, last.up) == (True, True, True)
+    assert not store.probe("n1").up
+
+
+def test_a_renewal_keeps_the_lease_for_as_long_again(store):
+    store.join("n1")
+    for _ in range(3):
+        store.clock.move(0.9 * LEASE)
+        assert store.renew("n1").current
+
+    assert store.probe("n1").up
+
+
+def test_a_renewal_reports_the_load_and_says_so(store):
+    store.join("n1")
+
+    answer = store.renew("n1", load=7.0)
+
+    assert answer.load_seconds == 7.0
+    assert store.renew("n1", load=7.0) == answer
+
+
+def test_a_lease_that_expired_unnoticed_can_be_renewed(store):
+    store.join("n1")
+    store.clock.move(2 * LEASE)
+
+    renewed = store.renew("n1")
+
+    assert (renewed.current, renewed.up) == (True, True)
+
+
+def test_a_node_that_never_joined_has_no_lease_to_renew(store):
+    assert not store.renew("n1").current
+
+
+def test_joining_twice_is_answered_alike(store):
+    assert store.join("n1") == store.join("n1")
+
+
+def test_an_outdated_incarnation_can_neither_join_nor_renew_nor_claim(store):
+    store.join("n1", incarnation=2)
+    store.enqueue("n1", entry("a"))
+
+    answers = [store.join("n1", 1), store.renew("n1", 1), store.claim("n1", 1)]
+
+    assert [answer.current for answer in answers] == [False] * 3
+    assert answers[0].incarnation == 2
+    assert store.claimed("n1", incarnation=2) == ["a"]
+
+
+def test_a_node_whose_tasks_are_being_taken_over_must_come_back_as_another(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    store.clock.move(2 * LEASE)
+    store.patrol()
+
+    answers = [store.renew("n1"), store.claim("n1"), store.join("n1", 1)]
+
+    assert [answer.current for answer in answers] == [False] * 3
+    assert not store.probe("n1").up
+    assert store.join("n1", incarnation=2).current
+    assert store.probe("n1").up
+
+
+def test_a_node_that_is_being_taken_over_does_not_delay_it_by_joining_again(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    store.clock.move(2 * LEASE)
+    store.patrol()
+
+    store.join("n1")
+
+    store.clock.move(2 * HOLD)
+    assert store.patrol().orphaned("n1") == ["a"]
+
+
+def test_the_load_of_a_node_counts_what_is_queued_for_it(store):
+    store.join("n1")
+    store.ask(ReportLoad("n1", 5.0))
+
+    store.enqueue("n1", entry("a", seconds=2.0), entry("b", seconds=4.0))
+    queued = store.probe("n1").load_seconds
+    store.claim("n1", limit=1)
+
+    assert queued == 11.0
+    assert store.probe("n1").load_seconds == 4.0
+
+
+# --- queues ------------------------------------------------------------------------------------
+
+
+def test_tasks_are_claimed_by_urgency_then_by_name(store):
+    store.join("n1")
+    store.enqueue("n1", entry("d", 2.0), entry("b", 1.0), entry("c", 2.0))
+    store.enqueue("n1", entry("a", 3.0))
+
+    assert store.claimed("n1") == ["b", "c", "d", "a"]
+
+
+def test_a_claim_takes_no_more_than_its_limit_and_says_how_many_are_left(store):
+    store.join("n1")
+    store.enqueue("n1", *map(entry, "abc"))
+
+    first = store.claim("n1", limit=2)
+    rest = store.claim("n1", limit=2)
+
+    assert ([e.task for e in first.entries], first.left) == (["a", "b"], 1)
+    assert ([e.task for e in rest.entries], rest.left) == (["c"], 0)
+
+
+def test_a_claim_repeated_is_answered_alike_and_takes_nothing_more(store):
+    store.join("n1")
+    store.enqueue("n1", *map(entry, "abcd"))
+
+    first = store.claim("n1", limit=2, request=1)
+    store.enqueue("n1", entry("0"))
+    second = store.claim("n1", limit=2, request=1)
+
+    assert first == second
+    assert store.probe("n1").queued == 3
+
+
+def test_a_claim_that_comes_after_a_later_one_takes_nothing(store):
+    store.join("n1")
+    store.enqueue("n1", *map(entry, "abc"))
+    store.claim("n1", limit=1, request=1)
+    store.claim("n1", limit=1, request=2)
+
+    late = store.claim("n1", limit=1, request=1)
+
+    assert late.entries == ()
+    assert store.probe("n1").queued == 1
+
+
+def test_a_task_queued_twice_is_claimed_once(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"), entry("a"))
+    store.enqueue("n1", entry("a"))
+
+    queued = store.probe("n1")
+    assert (queued.queued, queued.load_seconds) == (1, 3.0)
+    assert store.claimed("n1") == ["a"]
+    assert store.claimed("n1") == []
+
+
+def test_a_task_queued_while_it_is_held_is_not_claimed_until_it_is_let_go(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    (ticket,) = store.claim("n1").tickets
+    store.enqueue("n1", entry("a"))
+
+    while_held = store.claimed("n1")
+    store.let_go("n1", ("a", ticket))
+
+    assert while_held == []
+    assert store.claimed("n1") == ["a"]
+
+
+def test_a_task_that_was_let_go_is_gone(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"), entry("b"))
+    first = store.claim("n1", limit=1)
+
+    store.let_go("n1", ("a", first.tickets[0]))
+
+    store.clock.move(2 * LEASE)
+    assert store.patrol().orphaned("n1") == ["b"]
+
+
+def test_letting_go_twice_does_not_let_go_of_what_was_queued_anew(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    (ticket,) = store.claim("n1").tickets
+    store.let_go("n1", ("a", ticket))
+    store.enqueue("n1", entry("a"))
+
+    store.let_go("n1", ("a", ticket))
+    queued = store.probe("n1").queued
+    store.claim("n1")
+    store.let_go("n1", ("a", ticket))
+
+    assert queued == 1
+    store.clock.move(2 * LEASE)
+    assert store.patrol().orphaned("n1") == ["a"]
+
+
+def test_letting_go_without_a_ticket_drops_whatever_there_is(store):
+    store.join("n1")
+    store.enqueue("n1", entry("held"), entry("queued", 2.0))
+    store.claim("n1", limit=1)
+    store.enqueue("n1", entry("held"))
+
+    answer = store.let_go("n1", ("held", -1), ("queued", -1))
+
+    assert isinstance(answer, Membership)
+    assert answer.queued == 0
+    store.clock.move(2 * LEASE)
+    assert not store.patrol().orphans
+
+
+def test_an_outdated_incarnation_lets_go_of_nothing(store):
+    store.join("n1", incarnation=1)
+    store.enqueue("n1", entry("a"))
+    (ticket,) = store.claim("n1").tickets
+    store.join("n1", incarnation=2)
+
+    store.let_go("n1", ("a", ticket), ("a", -1), incarnation=1)
+
+    assert store.claimed("n1", incarnation=2) == ["a"]
+
+
+def test_a_node_that_comes_back_finds_in_its_queue_what_it_held(store):
+    store.join("n1", incarnation=1)
+    store.enqueue("n1", entry("a", 2.0), entry("b", 1.0), entry("c", 3.0))
+    store.claim("n1", limit=2)
+
+    store.join("n1", incarnation=2)
+
+    assert store.probe("n1").queued == 3
+    assert store.claimed("n1", incarnation=2) == ["b", "a", "c"]
+
+
+def test_a_node_that_comes_back_has_one_of_each_task(store):
+    store.join("n1", incarnation=1)
+    store.enqueue("n1", entry("a"))
+    (old,) = store.claim("n1").tickets
+    store.enqueue("n1", entry("a"))
+
+    store.join("n1", incarnation=2)
+    claim = store.claim("n1", incarnation=2)
+
+    assert [e.task for e in claim.entries] == ["a"]
+    assert claim.tickets != (old,)
+
+
+def test_a_node_that_restates_what_it_holds_holds_that_and_the_rest_is_queued(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"), entry("b"))
+    store.claim("n1")
+
+    stated = store.ask(Restate("n1", 1, (entry("b"), entry("forgotten"))))
+
+    assert stated.current
+    assert [e.task for e in stated.entries] == ["b", "forgotten"]
+    assert store.claimed("n1") == ["a"]
+    store.let_go("n1", *zip(("b", "forgotten"), stated.tickets, strict=True))
+    store.clock.move(2 * LEASE)
+    assert store.patrol().orphaned("n1") == ["a"]
+
+
+def test_a_restatement_repeated_is_answered_alike(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+
+    restatement = Restate("n1", 1, (entry("a"), entry("b")))
+
+    assert store.ask(restatement) == store.ask(restatement)
+
+
+def test_an_outdated_incarnation_restates_nothing(store):
+    store.join("n1", incarnation=2)
+
+    assert not store.ask(Restate("n1", 1, (entry("a"),))).current
+    store.clock.move(2 * LEASE)
+    assert not store.patrol().orphans
+
+
+# --- orphans -----------------------------------------------------------------------------------
+
+
+def test_tasks_are_orphans_only_after_their_nodes_lease_has_expired(store):
+    store.join("n1")
+    store.enqueue("n1", entry("held"), entry("queued", 2.0))
+    store.claim("n1", limit=1)
+
+    in_time = store.patrol()
+    store.clock.move(LEASE)
+    at_the_end = store.patrol()
+    store.clock.move(0.001)
+    late = store.patrol()
+
+    assert not in_time.orphans
+    assert not at_the_end.orphans
+    assert late.orphaned("n1") == ["held", "queued"]
+    assert late.orphans[0].incarnation == 1
+
+
+def test_one_renewal_keeps_everything_a_node_holds(store):
+    store.join("n1")
+    store.enqueue("n1", *(entry(f"t{i}") for i in range(50)))
+    store.claim("n1", limit=25)
+
+    store.clock.move(LEASE)
+    store.renew("n1")
+    store.clock.move(LEASE)
+
+    assert not store.patrol().orphans
+
+
+def test_a_lease_shorter_than_the_last_one_expires_sooner(store):
+    store.join("n1", incarnation=1, lease=1000.0)
+    store.join("n1", incarnation=2, lease=10.0)
+    store.enqueue("n1", entry("a"))
+
+    store.clock.move(11.0)
+
+    assert store.patrol().orphaned("n1") == ["a"]
+
+
+def test_tasks_queued_for_a_node_that_is_dead_or_was_never_seen_are_orphans(store):
+    store.enqueue("stranger", entry("a"))
+    store.join("dead")
+    store.clock.move(2 * LEASE)
+    store.patrol()
+    store.clock.move(HOLD)
+    store.enqueue("dead", entry("b"))
+    store.clock.move(HOLD)
+
+    found = store.patrol()
+
+    assert found.orphaned("stranger") == ["a"]
+    assert found.orphaned("dead") == ["b"]
+
+
+def test_a_patrol_has_orphans_to_itself_for_a_short_while(store):
+    store.enqueue("stranger", entry("a"))
+    store.clock.move(1.0)
+
+    first = store.patrol(node="one")
+    meanwhile = store.patrol(node="other")
+    store.clock.move(2 * HOLD)
+    later = store.patrol(node="other")
+
+    tasks = [found.orphaned("stranger") for found in (first, meanwhile, later)]
+    assert tasks == [["a"], [], ["a"]]
+
+
+def test_a_patrol_finds_no_more_orphans_than_its_limit(store):
+    store.enqueue("stranger", *(entry(f"t{i}") for i in range(5)))
+    store.clock.move(1.0)
+
+    found = store.patrol(limit=2)
+
+    assert len(found.orphaned("stranger")) == 2
+
+
+def test_orphans_that_found_a_home_are_not_found_again_and_the_rest_are(store):
+    store.enqueue("stranger", *map(entry, "abc"))
+    store.clock.move(1.0)
+    (orphans,) = store.patrol(limit=2).orphans
+
+    store.drop_orphans(orphans)
+
+    store.clock.move(2 * HOLD)
+    left = {"a", "b", "c"} - {e.task for e in orphans.entries}
+    assert set(store.patrol().orphaned("stranger")) == left
+
+
+def test_one_who_takes_orphans_over_does_not_drop_what_was_queued_meanwhile(store):
+    store.join("n1")
+    store.enqueue("n1", entry("held"), entry("queued", 2.0))
+    store.claim("n1", limit=1)
+    store.clock.move(2 * LEASE)
+    (orphans,) = store.patrol().orphans
+
+    store.enqueue("n1", entry("held"), entry("queued"))
+    store.drop_orphans(orphans)
+    store.drop_orphans(orphans)
+
+    store.clock.move(2 * HOLD)
+    assert sorted(store.patrol().orphaned("n1")) == ["held", "queued"]
+
+
+def test_a_node_that_came_back_keeps_its_tasks_from_one_who_took_them_over(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    store.clock.move(2 * LEASE)
+    (orphans,) = store.patrol().orphans
+
+    store.join("n1", incarnation=2)
+    store.drop_orphans(orphans)
+
+    assert store.claimed("n1", incarnation=2) == ["a"]
+
+
+def test_a_node_that_dies_again_is_found_again(store):
+    store.join("n1", incarnation=1)
+    store.enqueue("n1", entry("a"))
+    store.clock.move(2 * LEASE)
+    store.patrol()
+    store.join("n1", incarnation=2, lease=1.0)
+
+    store.clock.move(2.0)
+
+    (orphans,) = store.patrol().orphans
+    assert orphans.incarnation == 2
+
+
+# --- suspects ----------------------------------------------------------------------------------
+
+
+def test_an_attempt_long_under_way_is_asked_after_now_and_then(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    early = store.patrol(suspect=100.0)
+    store.clock.move(100.0)
+    due = store.patrol(suspect=100.0)
+    again = store.patrol(suspect=100.0)
+    store.clock.move(100.0)
+
+    assert not early.suspects
+    assert [(s.task, s.attempt, s.node, s.incarnation) for s in due.suspects] == [
+        ("a", "n1.1.1", "n1", 1)
+    ]
+    assert not again.suspects
+    assert store.patrol(suspect=100.0).suspects == due.suspects
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda store: store.commit("a", "n1.1.1"),
+        lambda store: store.commit("a", "n2.1.1"),
+        lambda store: store.fail("a", "n1.1.1"),
+        lambda store: store.release("a", "n1.1.1"),
+        lambda store: store.take_over("a", "n1"),
+        lambda store: store.postpone("a", "n1.1.1", "parent"),
+    ],
+    ids=["committed", "beaten", "failed", "released", "taken over", "postponed"],
+)
+def test_an_attempt_that_is_over_is_not_asked_after(store, end):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    end(store)
+
+    store.clock.move(100.0)
+    assert not store.patrol(suspect=10.0).suspects
+
+
+# --- recount -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_a_recount_pages_through_every_unfinished_task_once(store, limit):
+    names = [f"t{i}" for i in range(10)]
+    store.submit(*map(a_task, names))
+    store.complete("t3")
+    store.begin("t4", "n1.1.1")
+    store.fail("t4", "n1.1.1")
+    store.begin("t5", "n1.1.1")
+
+    found = [task.task for task in store.recount(limit)]
+
+    assert sorted(found) == [name for name in names if name not in ("t3", "t4")]
+
+
+def test_a_recount_says_which_parents_a_task_still_waits_for(store):
+    store.submit(a_task("join", parents=["a", "b", "c"]))
+    store.notify("join", "b")
+    before = store.recount(10)
+    store.notify("join", "a")
+    store.notify("join", "c")
+    store.begin("join", "n1.1.1")
+    store.postpone("join", "n1.1.1", "b")
+
+    after = store.recount(10)
+
+    assert [task.missing for task in before] == [("a", "c")]
+    assert [task.missing for task in after] == [("b",)]
+
+
+def test_a_store_that_lost_nothing_needs_no_recount(store):
+    answers = store.call(*(Recounted(i, 0) for i in range(store.store.shard_count)))
+
+    assert all(isinstance(answer, Findings) for answer in answers)
+    assert {(answer.epoch, answer.recount_due) for answer in answers} == {(0, False)}
+
+
+def test_queue_entries_come_back_as_they_were_queued(store):
+    store.join("n1")
+    queued = QueueEntry(0.5, "a", True, 12.0)
+    store.enqueue("n1", queued)
+
+    assert store.claim("n1").entries == (queued,)
