@@ -25,6 +25,7 @@ from dataward.model.operations import (
     Refused,
     ReportLoad,
     Restate,
+    Seize,
     Standing,
     Submit,
 )
@@ -388,9 +389,19 @@ def test_a_fence_holds_for_earlier_incarnations_too(store):
     store.submit(a_task("a"))
     store.begin("a", "n1.1.1")
 
+    taken = store.take_over("a", "n1", incarnation=3)
+
+    assert taken.live_attempts == 0
+    assert reasons(store.commit("a", "n1.1.1")) == ["fenced"]
+
+
+def test_an_earlier_fence_that_comes_late_does_not_lift_a_later_one(store):
+    store.submit(a_task("a"))
     store.take_over("a", "n1", incarnation=3)
 
-    assert reasons(store.commit("a", "n1.1.1")) == ["fenced"]
+    store.take_over("a", "n1", incarnation=1)
+
+    assert reasons(store.begin("a", "n1.3.1"), store.commit("a", "n1.2.1")) == ["fenced"] * 2
 
 
 def test_a_fence_that_comes_late_spares_the_incarnation_after_it(store):
@@ -627,6 +638,14 @@ def test_a_child_fails_once_however_many_parents_do(store):
 
 def test_a_task_that_failed_by_itself_is_not_failed_again_by_a_parent(store):
     a_child_under_way(store)
+    store.fail("child", "n2.1.1")
+
+    assert not store.notify("child", "parent", failed=True).granted
+
+
+def test_a_task_that_failed_by_itself_after_its_parent_did_failed_by_itself(store):
+    a_child_under_way(store)
+    store.notify("child", "parent", failed=True)
     store.fail("child", "n2.1.1")
 
     assert not store.notify("child", "parent", failed=True).granted
@@ -972,6 +991,24 @@ def test_a_reopened_task_runs_as_the_next_generation(store):
     assert (begun.generation, committed.generation) == (2, 2)
 
 
+def test_a_reopened_task_may_have_replicas_again_anywhere(store):
+    store.submit(a_task("a", backups_max=1))
+    store.replicate("a", "n1", "n2")
+    store.complete("a", "n1.1.1")
+    store.reopen("a")
+
+    assert store.replicate("a", "n3", "n2").granted
+
+
+def test_those_who_ran_an_earlier_generation_are_not_rivals_in_the_next(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.complete("a", "n2.1.1")
+    store.reopen("a")
+
+    assert store.complete("a", "n3.1.1", 2).rivals == ()
+
+
 def test_a_generation_is_reopened_once_and_asking_again_is_answered_alike(store):
     store.submit(a_task("a"))
     store.complete("a")
@@ -1281,6 +1318,41 @@ def test_the_load_of_a_node_counts_what_is_queued_for_it(store):
     assert store.probe("n1").load_seconds == 4.0
 
 
+def test_a_node_is_declared_dead_only_once_its_lease_has_expired(store):
+    store.join("n1")
+
+    in_time = store.ask(Seize("n1", 1))
+    renewed = store.renew("n1")
+    store.clock.move(2 * LEASE)
+    late = store.ask(Seize("n1", 1))
+
+    assert in_time.current
+    assert renewed.current
+    assert not late.current
+    assert late == store.ask(Seize("n1", 1))
+    assert not store.renew("n1").current
+
+
+def test_a_node_that_came_back_is_not_declared_dead_for_its_past_life(store):
+    store.join("n1", incarnation=1)
+    store.join("n1", incarnation=2)
+
+    seized = store.ask(Seize("n1", 1))
+
+    assert not seized.current
+    assert store.renew("n1", incarnation=2).current
+
+
+def test_what_a_node_declared_dead_had_is_orphaned(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    store.clock.move(2 * LEASE)
+
+    store.ask(Seize("n1", 1))
+
+    assert store.patrol().orphaned("n1") == ["a"]
+
+
 # --- queues ------------------------------------------------------------------------------------
 
 
@@ -1336,6 +1408,15 @@ def test_a_task_queued_twice_is_claimed_once(store):
     assert (queued.queued, queued.load_seconds) == (1, 3.0)
     assert store.claimed("n1") == ["a"]
     assert store.claimed("n1") == []
+
+
+def test_a_task_queued_again_is_as_urgent_as_was_said_last(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a", 1.0), entry("b", 2.0))
+
+    store.enqueue("n1", entry("a", 3.0))
+
+    assert store.claimed("n1") == ["b", "a"]
 
 
 def test_a_task_queued_while_it_is_held_is_not_claimed_until_it_is_let_go(store):
@@ -1549,6 +1630,20 @@ def test_orphans_that_found_a_home_are_not_found_again_and_the_rest_are(store):
     store.clock.move(2 * HOLD)
     left = {"a", "b", "c"} - {e.task for e in orphans.entries}
     assert set(store.patrol().orphaned("stranger")) == left
+
+
+def test_a_task_both_held_and_queued_again_is_taken_over_whole(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    store.claim("n1")
+    store.enqueue("n1", entry("a"))
+    store.clock.move(2 * LEASE)
+    (orphans,) = store.patrol().orphans
+
+    store.drop_orphans(orphans)
+
+    store.clock.move(2 * HOLD)
+    assert not store.patrol().orphans
 
 
 def test_one_who_takes_orphans_over_does_not_drop_what_was_queued_meanwhile(store):

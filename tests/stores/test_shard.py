@@ -38,6 +38,7 @@ from dataward.model.operations import (
     Replicate,
     ReportLoad,
     Restate,
+    Seize,
     Standing,
     Submit,
     TakeOver,
@@ -107,6 +108,7 @@ of_a_node = st.one_of(
     st.builds(Claim, nodes, lives, st.integers(1, 5), st.integers(0, 3), st.floats(0, 9)),
     st.builds(LetGo, nodes, lives, stays),
     st.builds(Restate, nodes, lives, few_entries),
+    st.builds(Seize, nodes, lives),
     st.builds(ReportLoad, nodes, st.floats(0, 9)),
     st.builds(Probe, nodes),
 )

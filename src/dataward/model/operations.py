@@ -2,7 +2,8 @@
 
 A key belongs to one shard, and a shard applies one operation at a time; nothing spans shards. A
 caller whose call failed does not know whether it took effect, so it repeats it: every operation
-here gives the same answer the second time. ``docs/node.md`` tells how they follow one another.
+here gives the same answer the second time, but for `Replicate` and `Patrol`, which then give less.
+``docs/node.md`` tells how they follow one another.
 """
 
 from zlib import crc32
@@ -129,7 +130,9 @@ class Release(TaskOperation, frozen=True, tag=True):
 class Notify(TaskOperation, frozen=True, tag=True):
     """Tell a child that this parent has committed, and where its files are. -> Standing
 
-    ``failed`` passes a failure on instead. A notice of a generation already known changes nothing.
+    ``failed`` passes a failure on instead: a child that is not under way fails too, and whose word
+    did that is ``granted``; one under way may yet commit, and fails if it would have to wait.
+    A notice of a generation already known changes nothing.
     """
 
     parent: TaskId
@@ -150,7 +153,10 @@ class Delivered(TaskOperation, frozen=True, tag=True):
 
 
 class Replicate(TaskOperation, frozen=True, tag=True):
-    """Ask to run the task on one more node. -> Standing; ``granted`` if it may have the backup."""
+    """Ask to run the task on one more node. -> Standing; ``granted`` if it may have the backup.
+
+    A node is granted each task once: asked again after a lost answer, the backup is forgone.
+    """
 
     source: NodeId
     node: NodeId
@@ -164,13 +170,19 @@ class TakeOver(TaskOperation, frozen=True, tag=True):
 
 
 class Reopen(TaskOperation, frozen=True, tag=True):
-    """Every copy of an output of this generation is gone: run again. -> Standing"""
+    """Every copy of an output of this generation is gone: run again. -> Standing
+
+    ``granted`` if that generation is open again, whoever asked first.
+    """
 
     generation: int
 
 
 class Postpone(TaskOperation, frozen=True, tag=True):
-    """An attempt cannot go on until this parent has run again. -> Standing"""
+    """An attempt cannot go on until this parent has run again. -> Standing
+
+    ``granted`` if a parent is known to have failed, so that the task has failed with it.
+    """
 
     attempt: AttemptId
     parent: TaskId
@@ -207,6 +219,7 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     priority: float = 0.0
     seconds: float = 0.0
     granted: bool = False
+    more_backups: bool = False  # whether it may run on yet another node
     live_attempts: int = 0
     placement: int = 0  # how often it became ready again and had to be queued
     children: tuple[TaskId, ...] = ()
@@ -371,7 +384,8 @@ class Claimed(msgspec.Struct, frozen=True, tag=True):
 class Patrol(msgspec.Struct, frozen=True, tag=True):
     """Look for what got stuck on one shard: orphans, full outboxes, old attempts. -> Findings
 
-    ``node`` gets a short exclusive hold on what it finds, so that not everybody repairs it.
+    ``node`` gets a short exclusive hold on what it finds, so that not everybody repairs it. What
+    is still stuck when that ends, the answer having been lost or the finder, is found again.
     """
 
     shard: int

@@ -58,7 +58,7 @@ class Committer:
     _advances: dict[AttemptId, list[Advance]] = field(default_factory=dict)
     _outcomes: list[Commit | Fail] = field(default_factory=list)
     _let_go: list[tuple[TaskId, int]] = field(default_factory=list)
-    _copies: list[AddCopies | DropCopies] = field(default_factory=list)
+    _later: list[Operation] = field(default_factory=list)
     _reported_load_seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -99,11 +99,14 @@ class Committer:
             self._work.set()
 
     def announce(self, owner: str, copy: Copy) -> None:
-        self._copies.append(AddCopies(TaskId(owner), (copy,)))
-        self._work.set()
+        self.later(AddCopies(TaskId(owner), (copy,)))
 
     def retract(self, owner: str, copy: Copy) -> None:
-        self._copies.append(DropCopies(TaskId(owner), (copy,)))
+        self.later(DropCopies(TaskId(owner), (copy,)))
+
+    def later(self, operation: Operation) -> None:
+        """Send along with whatever goes next; nobody waits for the answer."""
+        self._later.append(operation)
         self._work.set()
 
     def load_changed(self) -> None:
@@ -141,7 +144,7 @@ class Committer:
     def _collect(self) -> list[Operation]:
         operations: list[Operation] = [a for steps in self._advances.values() for a in steps]
         operations += self._outcomes
-        operations += self._copies
+        operations += self._later
         node = self.world.node
         if self._let_go:
             operations.append(LetGo(node, self.identity.incarnation, tuple(self._let_go)))
@@ -149,7 +152,7 @@ class Committer:
             self._reported_load_seconds = self.queue.load_seconds
             operations.append(ReportLoad(node, self._reported_load_seconds))
         self._advances = {}
-        self._outcomes, self._copies, self._let_go = [], [], []
+        self._outcomes, self._later, self._let_go = [], [], []
         return operations
 
     def _on_answer(self, operation: Operation, answer: Answer) -> None:

@@ -15,6 +15,7 @@ from dataward.model.operations import (
     Look,
     NodeId,
     Notify,
+    Operation,
     QueueEntry,
     Standing,
 )
@@ -48,8 +49,8 @@ class Herald:
     world: World
     store: StoreClient
     home: Home = preferred_home
+    later: Callable[[Operation], None] = lambda operation: None  # what may wait for company
     _notices: list[Notice] = field(default_factory=list)
-    _delivered: list[Delivered] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._work = self.world.kernel.event()
@@ -73,17 +74,10 @@ class Herald:
             for notice in notices
             for child in notice.children
         ]
-        answers = await self.store.call([*self._delivered, *operations])
         told = {}
-        for answer in answers[len(self._delivered) :]:
+        for answer in await self.store.call(operations):
             assert isinstance(answer, Standing)
             told[answer.task] = answer
-        self._delivered = [
-            Delivered(notice.task, notice.generation)
-            for notice in notices
-            # A child the store does not know was forgotten; once submitted again it must be told.
-            if not any(told[child].unknown for child in notice.children)
-        ]
         await self.send_home(
             answer
             for answer in told.values()
@@ -92,9 +86,10 @@ class Herald:
         for answer in told.values():
             if answer.state is TaskState.FAILED and answer.granted:
                 self._on_cascade(answer)
-        if not self._notices:
-            delivered, self._delivered = self._delivered, []
-            await self.store.call(delivered)
+        for notice in notices:
+            # A child the store does not know was forgotten; once submitted again it must be told.
+            if not any(told[child].unknown for child in notice.children):
+                self.later(Delivered(notice.task, notice.generation))
 
     def _on_cascade(self, child: Standing) -> None:
         now = self.world.kernel.now()

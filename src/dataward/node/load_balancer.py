@@ -55,7 +55,7 @@ class LoadBalancer:
     async def run(self) -> None:
         pause = self.settings.pause_seconds_min
         while True:
-            if not self.queue.own:
+            if not self.queue.givable:
                 self._work.clear()
                 await self._work.wait()
                 pause = self.settings.pause_seconds_min
@@ -68,8 +68,7 @@ class LoadBalancer:
         target = receiver(self.queue.load_seconds, loads)
         if target is None:
             return False
-        gift = self._choose_gift()
-        given = await self._send(gift, target)
+        given = await self._send(target)
         if given:
             tasks = tuple(entry.task for entry in given)
             now = self.world.kernel.now()
@@ -94,33 +93,33 @@ class LoadBalancer:
             self._neighbours = [node for node in drawn if node != self.world.node]
         return self._neighbours
 
-    def _choose_gift(self) -> list[QueueEntry]:
-        """Half of the node's own tasks, at least one, from the least urgent end."""
-        gift = []
-        for entry in self.queue.least_urgent_own():
-            gift.append(entry)
-            if len(gift) >= max(self.queue.own // 2, 1):
-                break
-        return gift
-
-    async def _send(self, gift: list[QueueEntry], target: NodeId) -> list[QueueEntry]:
-        """Queue the gift at the target. Replicas stay here too and compete; else they move."""
-        if self.settings.replication:
-            asks = [Replicate(entry.task, self.world.node, target) for entry in gift]
-            answers = await self.store.call(asks)
-            granted = {a.task for a in answers if isinstance(a, Standing) and a.granted}
-            gift = [entry for entry in gift if entry.task in granted]
+    async def _send(self, target: NodeId) -> list[QueueEntry]:
+        """Queue half of what may be given, at least one, at the target; the least urgent of it."""
+        gift = self.queue.least_urgent(max(self.queue.givable // 2, 1))
+        replica = self.settings.replication
+        if replica:
+            gift = await self._backed_up(gift, target)
         else:
             gift = [entry for entry in gift if self.queue.remove(entry.task)]
         if not gift:
             return []
-        replica = self.settings.replication
         entries = [QueueEntry(e.priority, e.task, replica, e.seconds) for e in gift]
         await self.herald.enqueue({target: entries}, "given")
-        for entry in gift:
-            if replica:
-                self.queue.share(entry.task)
-            else:
+        if not replica:
+            for entry in gift:
                 self.committer.let_go(entry.task)
         self.committer.load_changed()
         return gift
+
+    async def _backed_up(self, gift: list[QueueEntry], target: NodeId) -> list[QueueEntry]:
+        """Those that may have a backup at the target. They stay here too, and compete."""
+        asks = [Replicate(entry.task, self.world.node, target) for entry in gift]
+        granted = []
+        for entry, answer in zip(gift, await self.store.call(asks), strict=True):
+            assert isinstance(answer, Standing)
+            if answer.granted:
+                granted.append(entry)
+                self.queue.share(entry.task)
+            if not answer.more_backups:
+                self.queue.keep(entry.task)
+        return granted

@@ -34,6 +34,7 @@ class Node:
         self.committer = Committer(
             world, settings, self.identity, self.store, self.herald, self.depot, self.queue
         )
+        self.herald.later = self.committer.later
         self.depot.announce = self.committer.announce
         self.depot.retract = self.committer.retract
         self.committer.on_lease_lost = self._on_lease_lost

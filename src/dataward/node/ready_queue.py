@@ -4,7 +4,6 @@ Split, as ADAGE's Figure 1 has it, into the node's own tasks and replicas receiv
 only own tasks may be given away.
 """
 
-from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from dataward.model.operations import QueueEntry, TaskSpec
@@ -24,7 +23,7 @@ class ReadyQueue:
         self._replicas: list[QueueEntry] = []
         self._patient: list[tuple[float, TaskId, QueueEntry]] = []
         self._shared: set[TaskId] = set()
-        self._own = 0
+        self._givable: set[TaskId] = set()
         self.load_seconds = 0.0
 
     def __len__(self) -> int:
@@ -34,9 +33,9 @@ class ReadyQueue:
         return task in self._entries
 
     @property
-    def own(self) -> int:
-        """How many of the tasks are this node's own."""
-        return self._own
+    def givable(self) -> int:
+        """How many own tasks may still be given to others."""
+        return len(self._givable)
 
     def put(self, entry: QueueEntry) -> None:
         if entry.task in self._entries:
@@ -48,7 +47,7 @@ class ReadyQueue:
         else:
             heappush(self._urgent, entry)
             heappush(self._patient, (-entry.priority, entry.task, entry))
-            self._own += 1
+            self._givable.add(entry.task)
         self.load_seconds += weight(entry)
         self.grown.set()
 
@@ -65,18 +64,16 @@ class ReadyQueue:
                     return entry
         return None
 
-    def least_urgent_own(self) -> Iterator[QueueEntry]:
-        """Own entries from the far end, left where they are."""
+    def least_urgent(self, count: int) -> list[QueueEntry]:
+        """Up to so many own entries from the far end that may be given, left where they are."""
         seen: list[tuple[float, TaskId, QueueEntry]] = []
-        try:
-            while self._patient:
-                item = heappop(self._patient)
-                if self._entries.get(item[1]) is item[2]:
-                    seen.append(item)
-                    yield item[2]
-        finally:
-            for item in seen:
-                heappush(self._patient, item)
+        while self._patient and len(seen) < count:
+            item = heappop(self._patient)
+            if item[1] in self._givable and self._entries.get(item[1]) is item[2]:
+                seen.append(item)
+        for item in seen:
+            heappush(self._patient, item)
+        return [entry for _, _, entry in seen]
 
     def remove(self, task: TaskId) -> bool:
         entry = self._entries.get(task)
@@ -88,7 +85,7 @@ class ReadyQueue:
     def _forget(self, entry: QueueEntry) -> None:
         del self._entries[entry.task]
         self._shared.discard(entry.task)
-        self._own -= not entry.replica
+        self._givable.discard(entry.task)
         self.load_seconds = self.load_seconds - weight(entry) if self._entries else 0.0
         if not self._entries:
             self.grown.clear()
@@ -97,6 +94,10 @@ class ReadyQueue:
         """Note that another node has this task too, so that it may be finished elsewhere."""
         if task in self._entries:
             self._shared.add(task)
+
+    def keep(self, task: TaskId) -> None:
+        """Do not offer this task any more: it has all the backups it may have."""
+        self._givable.discard(task)
 
     def shared(self) -> list[TaskId]:
         return sorted(self._shared)

@@ -435,6 +435,7 @@ class Shard:
             priority=spec.priority,
             seconds=spec.runtime_seconds,
             granted=granted,
+            more_backups=record.backups < spec.backups_max,
             live_attempts=len(record.attempts),
             placement=record.placement,
             children=spec.children if record.state is TaskState.FAILED else (),
