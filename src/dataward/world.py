@@ -89,10 +89,6 @@ class Network(Protocol):
         """
         ...
 
-    def seconds_to_fetch(self, size_bytes: int) -> float:
-        """How long a transfer of this size takes when nothing else moves."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:

@@ -10,9 +10,10 @@ class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """These tasks are finished: drop or cancel your replicas of them."""
+    """This task has been completed so often: drop or cancel what would complete it as often."""
 
-    tasks: tuple[TaskId, ...]
+    task: TaskId
+    generation: int
 
 
 class Confirm(msgspec.Struct, frozen=True, tag="confirm"):

@@ -17,6 +17,17 @@ NodeId = str
 AttemptId = str  # node.incarnation.count: unique whatever the store forgets
 
 
+def incarnation_of(attempt: AttemptId) -> int:
+    """The incarnation of the node whose attempt this is."""
+    return number_of(attempt)[0]
+
+
+def number_of(attempt: AttemptId) -> tuple[int, int]:
+    """Incarnation and count: these order the attempts of one node. Its name may contain dots."""
+    _, incarnation, count = attempt.rsplit(".", 2)
+    return int(incarnation), int(count)
+
+
 class InputFile(msgspec.Struct, frozen=True, array_like=True):
     """A file a task reads; ``producer`` is "" for an input of the whole workflow."""
 
@@ -63,6 +74,7 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     task: TaskId
     replica: bool = False
     seconds: float = 0.0  # how much work it is thought to be
+    generation: int = 1  # which completion of the task this is about
 
 
 # --- about a task --------------------------------------------------------------------------------
@@ -413,6 +425,7 @@ class Undelivered(msgspec.Struct, frozen=True, array_like=True):
     placement: int  # above 0 if it is unplaced
     children: tuple[TaskId, ...]
     copies: tuple[Copy, ...]
+    winner: AttemptId  # who finished it; "" if it is unplaced, or failed with a parent
 
 
 class Suspect(msgspec.Struct, frozen=True, array_like=True):

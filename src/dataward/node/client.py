@@ -21,6 +21,7 @@ from dataward.model.operations import (
 )
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.node.ready_queue import entry_for
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
 from dataward.world import Kernel
@@ -97,8 +98,7 @@ class Client:
         for answer in await self._in_batches([Submit(spec) for spec in self.specs]):
             assert isinstance(answer, Standing)
             if answer.state is TaskState.READY and not answer.live_attempts:
-                entry = QueueEntry(answer.priority, answer.task, False, answer.seconds)
-                ready.setdefault(answer.preferred, []).append(entry)
+                ready.setdefault(answer.preferred, []).append(entry_for(answer))
         await self._in_batches([Enqueue(n, tuple(entries)) for n, entries in ready.items()])
         for node in ready:
             self.wake(node)

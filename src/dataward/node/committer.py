@@ -28,13 +28,14 @@ from dataward.model.operations import (
     Refused,
     ReportLoad,
     TaskSpec,
+    incarnation_of,
 )
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.depot import Depot
 from dataward.node.herald import Herald, Notice
-from dataward.node.identity import Identity
-from dataward.node.ready_queue import ReadyQueue, entry_for
+from dataward.node.identity import Identity, OnLeaseLost
+from dataward.node.ready_queue import ReadyQueue
 from dataward.node.settings import NodeSettings
 from dataward.node.store_client import StoreClient
 from dataward.world import World
@@ -52,7 +53,7 @@ class Committer:
     depot: Depot
     queue: ReadyQueue
 
-    on_lease_lost: Callable[[], None] = lambda: None
+    on_lease_lost: OnLeaseLost = lambda incarnation: None
     on_queued: Callable[[], None] = lambda: None
     _specs: dict[AttemptId, TaskSpec] = field(default_factory=dict)
     _advances: dict[AttemptId, list[Advance]] = field(default_factory=dict)
@@ -93,9 +94,9 @@ class Committer:
         self._work.set()
 
     def let_go(self, task: TaskId) -> None:
-        ticket = self.identity.tickets.pop(task, None)
-        if ticket is not None:
-            self._let_go.append((task, ticket))
+        holding = self.identity.holdings.pop(task, None)
+        if holding is not None:
+            self._let_go.append((task, holding[1]))
             self._work.set()
 
     def announce(self, owner: str, copy: Copy) -> None:
@@ -121,8 +122,10 @@ class Committer:
 
     def forget(self) -> None:
         """Drop what an incarnation that has lost its lease had to say."""
-        for attempt in list(self._specs):
-            self.depot.discard_outputs(self._specs.pop(attempt))
+        for attempt, spec in self._specs.items():
+            self.depot.discard_outputs(spec)
+            self._ended(spec.id, attempt, "lost", "the node's lease had expired")
+        self._specs.clear()
         self._advances.clear()
         self._outcomes.clear()
         self._let_go.clear()
@@ -173,7 +176,7 @@ class Committer:
             self.world.disk.journal(commit)
             self._ended(commit.task, commit.attempt, "won")
             self._finished(commit.task, commit.attempt, TaskState.COMPLETE, answer.generation)
-            self._stop(answer.rivals, commit.task)
+            self._stop(answer.rivals, commit.task, answer.generation)
             self.let_go(commit.task)
         self.herald.deliver(
             Notice(commit.task, answer.generation, False, answer.children, answer.copies)
@@ -185,22 +188,23 @@ class Committer:
             self.depot.discard_outputs(spec)
             self._ended(commit.task, commit.attempt, "lost", answer.reason)
             if answer.reason == "fenced":
-                self.on_lease_lost()
+                self.on_lease_lost(incarnation_of(commit.attempt))
             else:
                 self.let_go(commit.task)
 
     def _on_failed(self, fail: Fail, answer: Answer) -> None:
         spec = self._specs.pop(fail.attempt, None)
-        if not isinstance(answer, Failing) or spec is None:
+        if spec is None:
+            return  # of a life that has lost its lease
+        if not isinstance(answer, Failing):
             self.let_go(fail.task)
-            return
-        if answer.final:
+        elif answer.final:
             self._finished(fail.task, fail.attempt, TaskState.FAILED, answer.generation)
-            self._stop(answer.rivals, fail.task)
+            self._stop(answer.rivals, fail.task, answer.generation + 1)
             self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
             self.let_go(fail.task)
         else:
-            self.queue.put(entry_for(spec))  # the node still holds it
+            self.queue.put(self.identity.holdings[fail.task][0])  # the node still holds it
 
     def _ended(self, task: TaskId, attempt: AttemptId, outcome: str, reason: str = "") -> None:
         now = self.world.kernel.now()
@@ -212,7 +216,7 @@ class Committer:
         now = self.world.kernel.now()
         self.world.emit(TaskFinished(now, task, attempt, self.world.node, state, generation))
 
-    def _stop(self, rivals: tuple[NodeId, ...], task: TaskId) -> None:
+    def _stop(self, rivals: tuple[NodeId, ...], task: TaskId, generation: int) -> None:
         for rival in rivals:
             if rival != self.world.node:
-                self.world.network.send(rival, Stop((task,)))
+                self.world.network.send(rival, Stop(task, generation))

@@ -27,9 +27,9 @@ from dataward.model.operations import (
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
-from dataward.node.identity import Identity
+from dataward.node.identity import Identity, OnLeaseLost
 from dataward.node.placement import best_node, candidates_for
-from dataward.node.ready_queue import ReadyQueue
+from dataward.node.ready_queue import ReadyQueue, entry_for
 from dataward.node.settings import NodeSettings
 from dataward.node.store_client import StoreClient
 from dataward.world import World
@@ -46,8 +46,7 @@ class DecisionMaker:
     queue: ReadyQueue
     herald: Herald
     is_under_way: Callable[[TaskId], bool]
-    on_lease_lost: Callable[[], None]
-    on_grown: Callable[[], None] = lambda: None
+    on_lease_lost: OnLeaseLost
     _requests: int = 0
 
     def __post_init__(self) -> None:
@@ -76,10 +75,11 @@ class DecisionMaker:
     async def _claim_own(self) -> bool:
         """Phase one. True if more may be left."""
         self._requests += 1
+        life = self.identity.incarnation
         claimed = await self.store.ask(
             Claim(
                 self.world.node,
-                self.identity.incarnation,
+                life,
                 self._requests,
                 self.settings.claim_max,
                 self.queue.load_seconds,
@@ -87,28 +87,27 @@ class DecisionMaker:
             Claimed,
         )
         if not claimed.current:
-            self.on_lease_lost()
+            self.on_lease_lost(life)
+        if life != self.identity.incarnation:
             return False
         for entry, ticket in zip(claimed.entries, claimed.tickets, strict=True):
-            self.identity.tickets[entry.task] = ticket
+            self.identity.holdings[entry.task] = (entry, ticket)
             if not self.is_under_way(entry.task):
                 self.queue.put(entry)
-        if claimed.entries:
-            self.on_grown()
         return claimed.left > 0
 
     async def restate(self) -> None:
         """Tell a store that lost writes what this node holds; it queues the rest for us again."""
-        held = [QueueEntry(0.0, task) for task in sorted(self.identity.tickets)]
-        answer = await self.store.ask(
-            Restate(self.world.node, self.identity.incarnation, tuple(held)), Claimed
-        )
+        life = self.identity.incarnation
+        held = tuple(entry for entry, _ in self.identity.holdings.values())
+        answer = await self.store.ask(Restate(self.world.node, life, held), Claimed)
         if not answer.current:
-            self.on_lease_lost()
-            return
-        for entry, ticket in zip(answer.entries, answer.tickets, strict=True):
-            self.identity.tickets[entry.task] = ticket
-        self.look()
+            self.on_lease_lost(life)
+        elif life == self.identity.incarnation:
+            for entry, ticket in zip(answer.entries, answer.tickets, strict=True):
+                if entry.task in self.identity.holdings:
+                    self.identity.holdings[entry.task] = (entry, ticket)
+            self.look()
 
     # --- phase two -------------------------------------------------------------------------------
 
@@ -159,7 +158,7 @@ class DecisionMaker:
         loads = await self._loads_of_nodes_up(orphans)
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for orphan in orphans:
-            entry = QueueEntry(orphan.priority, orphan.task, False, orphan.seconds)
+            entry = entry_for(orphan)
             if orphan.preferred in loads:
                 home = orphan.preferred
             else:

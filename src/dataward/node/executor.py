@@ -1,6 +1,5 @@
 """Takes tasks off the ready queue and carries each from stage-in to a proposed commit."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -31,7 +30,7 @@ from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot, InputLost
 from dataward.node.herald import Herald
-from dataward.node.identity import Identity
+from dataward.node.identity import Identity, OnLeaseLost
 from dataward.node.ready_queue import ReadyQueue, entry_for
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
@@ -44,6 +43,7 @@ class Attempts:
     """The attempts under way on this node, by task, so that they can be cancelled."""
 
     _running: dict[TaskId, Fiber[None]] = field(default_factory=dict)
+    _generations: dict[TaskId, int] = field(default_factory=dict)
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self._running
@@ -53,10 +53,11 @@ class Attempts:
         while (fiber := self._running.get(task)) is not None:
             await self._end_of(task, fiber)
 
-    async def follow(self, task: TaskId, fiber: Fiber[None]) -> None:
+    async def follow(self, entry: QueueEntry, fiber: Fiber[None]) -> None:
         """Count an attempt as under way until it ends, however it ends."""
-        self._running[task] = fiber
-        await self._end_of(task, fiber)
+        self._running[entry.task] = fiber
+        self._generations[entry.task] = entry.generation
+        await self._end_of(entry.task, fiber)
 
     async def _end_of(self, task: TaskId, fiber: Fiber[None]) -> None:
         try:
@@ -65,13 +66,13 @@ class Attempts:
         finally:
             if self._running.get(task) is fiber:
                 del self._running[task]
+                del self._generations[task]
 
-    def cancel(self, task: TaskId) -> bool:
+    def cancel(self, task: TaskId, up_to_generation: int) -> None:
+        """Stop an attempt that could only complete the task as often as it has been already."""
         fiber = self._running.get(task)
-        if fiber is None:
-            return False
-        fiber.cancel()
-        return True
+        if fiber is not None and self._generations[task] <= up_to_generation:
+            fiber.cancel()
 
     def cancel_all(self) -> None:
         for fiber in list(self._running.values()):
@@ -93,10 +94,11 @@ class Executor:
     decision_maker: DecisionMaker
     depot: Depot
     cores: Slots
+    memory: Slots
     committer: Committer
     herald: Herald
     attempts: Attempts
-    on_lease_lost: Callable[[], None]
+    on_lease_lost: OnLeaseLost
 
     async def run(self) -> None:
         while True:
@@ -104,7 +106,7 @@ class Executor:
             self.committer.load_changed()
             await self.attempts.over(entry.task)
             fiber = self.world.kernel.spawn(self._attempt(entry), f"attempt {entry.task}")
-            await self.attempts.follow(entry.task, fiber)
+            await self.attempts.follow(entry, fiber)
 
     async def _attempt(self, entry: QueueEntry) -> None:
         attempt = self.identity.next_attempt()
@@ -112,7 +114,7 @@ class Executor:
         try:
             (answer,) = await self.store.call([Begin(entry.task, attempt, self.world.node)])
             if isinstance(answer, Refused):
-                self._on_refused(answer)
+                self._on_refused(answer, life)
                 return
             assert isinstance(answer, Begun)
             await self._go_on(entry, answer, attempt)
@@ -122,9 +124,9 @@ class Executor:
                 self.committer.let_go(entry.task)
             raise
 
-    def _on_refused(self, answer: Refused) -> None:
+    def _on_refused(self, answer: Refused, life: int) -> None:
         if answer.reason == "fenced":
-            self.on_lease_lost()
+            self.on_lease_lost(life)
         else:
             self.committer.let_go(answer.task)
 
@@ -168,11 +170,17 @@ class Executor:
             self.committer.commit(spec, attempt, begun.generation)
 
     async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> str:
+        """Run the task when there are cores and memory for it; a node gives at most all it has."""
         cores = min(spec.cores, self.cores.total)
+        memory_bytes = min(spec.memory_bytes, self.memory.total)
         await self.cores.take(cores)
         try:
-            self._advanced(spec.id, attempt, TaskState.RUNNING)
-            return (await self.world.runner.run(spec)).error
+            await self.memory.take(memory_bytes)
+            try:
+                self._advanced(spec.id, attempt, TaskState.RUNNING)
+                return (await self.world.runner.run(spec)).error
+            finally:
+                self.memory.give_back(memory_bytes)
         finally:
             self.cores.give_back(cores)
 
@@ -191,7 +199,9 @@ class Executor:
             now = self.world.kernel.now()
             self.world.emit(TaskReopened(now, lost.producer, generation))
         if reopened.state is TaskState.READY and not reopened.live_attempts:
-            urgent = QueueEntry(spec.priority, lost.producer, False, reopened.seconds)
+            urgent = QueueEntry(
+                spec.priority, lost.producer, False, reopened.seconds, reopened.generation + 1
+            )
             await self.store.call([Enqueue(node, (urgent,))])
             await self.herald.placed([reopened])
         standing = await self.store.ask(
@@ -200,7 +210,7 @@ class Executor:
         self._ended(spec.id, attempt, "postponed", str(lost))
         self.decision_maker.look()
         if standing.state is TaskState.READY and not standing.live_attempts:
-            self.queue.put(entry_for(spec))
+            self.queue.put(entry_for(standing))
             await self.herald.placed([standing])
         else:
             self.committer.let_go(spec.id)
@@ -211,7 +221,7 @@ class Executor:
         self._ended(spec.id, attempt, "released", reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if standing.state is TaskState.READY and not standing.live_attempts:
-            self.queue.put(entry_for(spec))
+            self.queue.put(entry_for(standing))
         else:
             self.committer.let_go(spec.id)
 
@@ -225,7 +235,7 @@ class Executor:
         self._ended(spec.id, attempt, "released", reason)
         if standing.state is TaskState.READY and not standing.live_attempts:
             target: NodeId = self.world.random.choice(others)
-            await self.herald.enqueue({target: [entry_for(spec)]}, "disk full")
+            await self.herald.enqueue({target: [entry_for(standing)]}, "disk full")
             await self.herald.placed([standing])
         self.committer.let_go(spec.id)
 

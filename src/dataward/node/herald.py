@@ -21,6 +21,7 @@ from dataward.model.operations import (
 )
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
+from dataward.node.ready_queue import entry_for
 from dataward.node.store_client import StoreClient
 from dataward.world import World
 
@@ -113,8 +114,7 @@ class Herald:
     async def send_home(self, ready: Iterable[Standing]) -> None:
         by_node: dict[NodeId, dict[TaskId, QueueEntry]] = {}
         for task in ready:
-            entry = QueueEntry(task.priority, task.task, False, task.seconds)
-            by_node.setdefault(self.home(task), {})[task.task] = entry
+            by_node.setdefault(self.home(task), {})[task.task] = entry_for(task)
         await self.enqueue({node: [*entries.values()] for node, entries in by_node.items()}, "home")
 
     async def enqueue(self, by_node: dict[NodeId, list[QueueEntry]], why: str) -> None:

@@ -1,9 +1,13 @@
 """Who this node is at present, and the names of its attempts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dataward.model.operations import AttemptId, NodeId
+from dataward.model.operations import AttemptId, NodeId, QueueEntry
 from dataward.model.workflow import TaskId
+
+OnLeaseLost = Callable[[int], None]
+"""Called with the incarnation that has lost its lease; an earlier one's loss is old news."""
 
 
 @dataclass
@@ -12,7 +16,8 @@ class Identity:
 
     node: NodeId
     incarnation: int
-    tickets: dict[TaskId, int] = field(default_factory=dict)  # of the tasks the node holds
+    holdings: dict[TaskId, tuple[QueueEntry, int]] = field(default_factory=dict)
+    """What the node holds in the store, each with the ticket of its stay."""
     _attempts: int = 0
 
     def next_attempt(self) -> AttemptId:
@@ -21,4 +26,4 @@ class Identity:
 
     def be_reborn(self) -> None:
         self.incarnation += 1
-        self.tickets.clear()
+        self.holdings.clear()

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 
+import msgspec
+
 from dataward.model.events import WorkGiven
 from dataward.model.operations import Membership, NodeId, Probe, QueueEntry, Replicate, Standing
 from dataward.node.committer import Committer
@@ -45,19 +47,11 @@ class LoadBalancer:
     herald: Herald
     _neighbours: list[NodeId] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._work = self.world.kernel.event()
-
-    def wake(self) -> None:
-        """There is something to give again."""
-        self._work.set()
-
     async def run(self) -> None:
         pause = self.settings.pause_seconds_min
         while True:
             if not self.queue.givable:
-                self._work.clear()
-                await self._work.wait()
+                await self.queue.offered.wait()
                 pause = self.settings.pause_seconds_min
             gave = await self._give()
             pause = next_pause(pause, gave=gave, settings=self.settings)
@@ -103,7 +97,7 @@ class LoadBalancer:
             gift = [entry for entry in gift if self.queue.remove(entry.task)]
         if not gift:
             return []
-        entries = [QueueEntry(e.priority, e.task, replica, e.seconds) for e in gift]
+        entries = [msgspec.structs.replace(entry, replica=replica) for entry in gift]
         await self.herald.enqueue({target: entries}, "given")
         if not replica:
             for entry in gift:

@@ -27,7 +27,7 @@ class Node:
         self.settings = settings
         self.identity = Identity(world.node, world.incarnation)
         self.store = StoreClient(world.store, world.kernel, world.random, settings)
-        self.queue = ReadyQueue(world.kernel.event())
+        self.queue = ReadyQueue(world.kernel.event(), world.kernel.event())
         self.attempts = Attempts()
         self.herald = Herald(world, self.store, home)
         self.depot = Depot(world, settings, self.store)
@@ -45,14 +45,13 @@ class Node:
         self.balancer = LoadBalancer(
             world, settings, self.store, self.queue, self.committer, self.herald
         )
-        self.decision_maker.on_grown = self.balancer.wake
         self.committer.on_queued = self.decision_maker.look
         self.validator = Validator(
             world, settings, self.identity, self.store, self.queue, self.committer, self.herald,
             self.decision_maker, self._on_lease_lost,
         )  # fmt: skip
         self.cores = Slots(world.kernel, world.cores)
-        self._rejoining = False
+        self.memory = Slots(world.kernel, world.memory_bytes)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
@@ -65,6 +64,7 @@ class Node:
             ("herald", self.herald.run()),
             ("inbox", self._read_inbox()),
             ("validator", self.validator.run()),
+            ("patrol", self.validator.patrol()),
         ]
         if self.settings.giving:
             components.append(("balancer", self.balancer.run()))
@@ -72,8 +72,8 @@ class Node:
         for number in range(self.world.cores + self.settings.staging_ahead):
             executor = Executor(
                 self.world, self.settings, self.identity, self.store, self.queue,
-                self.decision_maker, self.depot, self.cores, self.committer, self.herald,
-                self.attempts, self._on_lease_lost,
+                self.decision_maker, self.depot, self.cores, self.memory, self.committer,
+                self.herald, self.attempts, self._on_lease_lost,
             )  # fmt: skip
             self._fibers.append(spawn(executor.run(), f"{name} executor {number}"))
 
@@ -102,20 +102,15 @@ class Node:
         self.world.emit(NodeJoined(now, self.world.node, self.identity.incarnation))
         self.decision_maker.look()
 
-    def _on_lease_lost(self) -> None:
+    def _on_lease_lost(self, incarnation: int) -> None:
         """Others are taking over what this node held: let it all go and come back as new."""
-        if self._rejoining:
+        if incarnation != self.identity.incarnation:
             return
-        self._rejoining = True
         self.attempts.cancel_all()
         self.queue.clear()
         self.committer.forget()
         self.identity.be_reborn()
-        self.world.kernel.spawn(self._rejoin(), f"{self.world.node} rejoin")
-
-    async def _rejoin(self) -> None:
-        await self._join()
-        self._rejoining = False
+        self.world.kernel.spawn(self._join(), f"{self.world.node} rejoin")
 
     def _knows(self, task: TaskId) -> bool:
         return task in self.queue or task in self.attempts or self.committer.is_about(task)
@@ -124,6 +119,7 @@ class Node:
         """The store remembers an attempt that this node does not: let others have the task."""
         await self.store.call([Release(question.task, question.attempt)])
         life = self.identity.incarnation
+        self.identity.holdings.pop(question.task, None)
         await self.store.call([LetGo(self.world.node, life, ((question.task, -1),))])
         await self.herald.place_again(question.task)
 
@@ -139,9 +135,8 @@ class Node:
             if not self._knows(message.task):
                 self.world.kernel.spawn(self._give_up(message), f"{self.world.node} give up")
             return
-        for task in message.tasks:
-            if self.queue.remove(task):
-                self.committer.let_go(task)
-            else:
-                self.attempts.cancel(task)
-        self.committer.load_changed()
+        if self.queue.remove(message.task, message.generation):
+            self.committer.let_go(message.task)
+            self.committer.load_changed()
+        else:
+            self.attempts.cancel(message.task, message.generation)

@@ -6,7 +6,7 @@ only own tasks may be given away.
 
 from heapq import heappop, heappush
 
-from dataward.model.operations import QueueEntry, TaskSpec
+from dataward.model.operations import QueueEntry, Standing
 from dataward.model.workflow import TaskId
 from dataward.world import Event
 
@@ -16,8 +16,9 @@ UNKNOWN_SECONDS = 1.0  # a task whose run time nobody knows weighs this much
 class ReadyQueue:
     """Both ends are reached in O(log n): the urgent one to run, the other to give away."""
 
-    def __init__(self, grown: Event) -> None:
+    def __init__(self, grown: Event, offered: Event) -> None:
         self.grown = grown  # set while there is something to take
+        self.offered = offered  # set while there is something to give
         self._entries: dict[TaskId, QueueEntry] = {}
         self._urgent: list[QueueEntry] = []
         self._replicas: list[QueueEntry] = []
@@ -48,6 +49,7 @@ class ReadyQueue:
             heappush(self._urgent, entry)
             heappush(self._patient, (-entry.priority, entry.task, entry))
             self._givable.add(entry.task)
+            self.offered.set()
         self.load_seconds += weight(entry)
         self.grown.set()
 
@@ -75,9 +77,10 @@ class ReadyQueue:
             heappush(self._patient, item)
         return [entry for _, _, entry in seen]
 
-    def remove(self, task: TaskId) -> bool:
+    def remove(self, task: TaskId, up_to_generation: int | None = None) -> bool:
+        """Take a task out, if it is here for no later completion than this one."""
         entry = self._entries.get(task)
-        if entry is None:
+        if entry is None or entry.generation > (up_to_generation or entry.generation):
             return False
         self._forget(entry)
         return True
@@ -85,7 +88,7 @@ class ReadyQueue:
     def _forget(self, entry: QueueEntry) -> None:
         del self._entries[entry.task]
         self._shared.discard(entry.task)
-        self._givable.discard(entry.task)
+        self.keep(entry.task)
         self.load_seconds = self.load_seconds - weight(entry) if self._entries else 0.0
         if not self._entries:
             self.grown.clear()
@@ -98,6 +101,8 @@ class ReadyQueue:
     def keep(self, task: TaskId) -> None:
         """Do not offer this task any more: it has all the backups it may have."""
         self._givable.discard(task)
+        if not self._givable:
+            self.offered.clear()
 
     def shared(self) -> list[TaskId]:
         return sorted(self._shared)
@@ -111,5 +116,6 @@ def weight(entry: QueueEntry) -> float:
     return entry.seconds or UNKNOWN_SECONDS
 
 
-def entry_for(spec: TaskSpec) -> QueueEntry:
-    return QueueEntry(spec.priority, spec.id, False, spec.runtime_seconds)
+def entry_for(task: Standing, *, replica: bool = False) -> QueueEntry:
+    """A task as it is queued, for its next completion."""
+    return QueueEntry(task.priority, task.task, replica, task.seconds, task.generation + 1)

@@ -36,12 +36,12 @@ from dataward.model.operations import (
     Seize,
     Standing,
     TakeOver,
+    incarnation_of,
     shard_of,
 )
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.stores.shard import Shard
-from dataward.stores.task_record import incarnation_of
 from dataward.world import ORIGIN
 
 

@@ -67,9 +67,6 @@ class SimNetwork:
         if not (host.up and host.serves and file.id in host.stored.files):
             raise TransferFailed(f"{source} does not serve {file.id!r}")
 
-    def seconds_to_fetch(self, size_bytes: int) -> float:
-        return size_bytes / self.host.machine.down_bytes_per_second
-
 
 @dataclass
 class SimDisk:

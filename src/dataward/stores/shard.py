@@ -58,11 +58,12 @@ from dataward.model.operations import (
     TakeOver,
     Undelivered,
     Unfinished,
+    incarnation_of,
 )
 from dataward.model.states import FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.node_record import NodeRecord, Stay
-from dataward.stores.task_record import Attempt, TaskRecord, incarnation_of
+from dataward.stores.task_record import Attempt, TaskRecord
 
 SUSPECTS_MAX = 16  # attempts asked after in one patrol
 PATROL_HOLD_SECONDS = 5.0  # how long a finder has for itself what a patrol gave it
@@ -601,6 +602,7 @@ class Shard:
                     placement=0 if record.state in FINAL else record.placement,
                     children=record.spec.children,
                     copies=record.known_copies(),
+                    winner=record.winner if record.state is TaskState.COMPLETE else "",
                 )
             )
         return found

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from dataward.model.operations import AttemptId, Copy, NodeId, TaskSpec
+from dataward.model.operations import AttemptId, Copy, NodeId, TaskSpec, incarnation_of, number_of
 from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 
@@ -16,17 +16,6 @@ class Attempt:
     node: NodeId
     incarnation: int
     state: TaskState
-
-
-def incarnation_of(attempt: AttemptId) -> int:
-    """Attempts are named node.incarnation.count; node names may contain dots."""
-    return number_of(attempt)[0]
-
-
-def number_of(attempt: AttemptId) -> tuple[int, int]:
-    """Incarnation and count: these order the attempts of one node."""
-    _, incarnation, count = attempt.rsplit(".", 2)
-    return int(incarnation), int(count)
 
 
 @dataclass(slots=True)
