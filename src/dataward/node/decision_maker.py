@@ -149,9 +149,9 @@ class DecisionMaker:
             self.world.emit(TaskTakenOver(now, fence.task, fence.node, fence.incarnation))
             if answer.state is TaskState.READY and not answer.live_attempts:
                 homeless.append(answer)
-        await self._find_homes(homeless)
+        await self.find_homes(homeless)
 
-    async def _find_homes(self, orphans: list[Standing]) -> None:
+    async def find_homes(self, orphans: list[Standing]) -> None:
         """The preferred node if it is up, else the one that lacks the fewest input bytes."""
         if not orphans:
             return

@@ -1,6 +1,6 @@
 """The node's files: what is here, what may go when room is needed, how the rest is brought in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dataward.model.events import FileEvicted, FileStored
@@ -12,13 +12,16 @@ from dataward.node.store_client import StoreClient
 from dataward.world import ORIGIN, DiskFull, Event, Fiber, TransferFailed, World
 
 
-class InputLost(Exception):  # noqa: N818 - a condition, answered by running the producer again
-    """No copy of an input can be had, so its producer must run again."""
+class InputLost(Exception):  # noqa: N818 - a condition, answered by running producers again
+    """No copy of some inputs can be had, so their producers must run again."""
 
-    def __init__(self, file: FileId, producer: TaskId) -> None:
-        self.file = file
-        self.producer = producer
-        super().__init__(f"no copy of {file!r} is left")
+    def __init__(self, files: Sequence[InputFile]) -> None:
+        self.producers = tuple(dict.fromkeys(file.producer for file in files))
+        more = f" and of {len(files) - 1} more" if len(files) > 1 else ""
+        super().__init__(f"no copy of {files[0].id!r}{more} is left")
+
+
+Failure = InputLost | TransferFailed | DiskFull
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +112,27 @@ class Depot:
         if len(files) == 1:
             await self._fetch(files[0], sources[files[0].id])
             return
-        fibers: list[Fiber[None]] = [
-            self.world.kernel.spawn(self._settle(file, sources[file.id]), f"fetch {file.id}")
+        fibers: list[Fiber[Failure | None]] = [
+            self.world.kernel.spawn(self._try(file, sources[file.id]), f"fetch {file.id}")
             for file in files
         ]
         try:
-            for fiber in fibers:
-                await fiber.join()
+            failures = [await fiber.join() for fiber in fibers]
         finally:
             for fiber in fibers:
                 fiber.cancel()
-        for file in files:
-            if file.id not in self._held:
-                await self._fetch(file, sources[file.id])
+        lost = [f for f, why in zip(files, failures, strict=True) if isinstance(why, InputLost)]
+        if lost:
+            raise InputLost(lost)  # all at once, so that their producers run side by side
+        for failure in filter(None, failures):
+            raise failure
 
-    async def _settle(self, file: InputFile, sources: list[NodeId]) -> None:
-        """Fetch, leaving a failure for the one who needs the file to meet again."""
+    async def _try(self, file: InputFile, sources: list[NodeId]) -> "Failure | None":
         try:
             await self._fetch(file, sources)
-        except (InputLost, TransferFailed, DiskFull):
-            return
+        except (InputLost, TransferFailed, DiskFull) as failure:
+            return failure
+        return None
 
     async def _sources(
         self, files: list[InputFile], hints: tuple[Copy, ...]
@@ -197,7 +201,7 @@ class Depot:
                 except TransferFailed:
                     continue
         if file.producer:
-            raise InputLost(file.id, file.producer)
+            raise InputLost([file])
         raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
 
     # --- outputs ---------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from dataward.model.operations import (
     AttemptId,
     Begin,
     Begun,
-    Enqueue,
     NodeId,
     Postpone,
     QueueEntry,
@@ -187,28 +186,26 @@ class Executor:
     # --- when it cannot go on --------------------------------------------------------------------
 
     async def _postpone(self, begun: Begun, attempt: AttemptId, lost: InputLost) -> None:
-        """Have the producer run again, here, and wait for it as if for the first time.
+        """Have the producers run again, and wait for them as if for the first time.
 
-        A crash at any point leaves the producer in its shard's outbox, and the task either held
-        by this node, whose lease will expire, or waiting for a notice that will come.
+        A crash at any point leaves the producers in their shards' outboxes, and the task either
+        held by this node, whose lease will expire, or waiting for notices that will come.
         """
-        spec, node = begun.spec, self.world.node
-        generation = begun.parents.get(lost.producer, 1)
-        reopened = await self.store.ask(Reopen(lost.producer, generation), Standing)
-        if reopened.granted:
-            now = self.world.kernel.now()
-            self.world.emit(TaskReopened(now, lost.producer, generation))
-        if reopened.state is TaskState.READY and not reopened.live_attempts:
-            urgent = QueueEntry(
-                spec.priority, lost.producer, False, reopened.seconds, reopened.generation + 1
-            )
-            await self.store.call([Enqueue(node, (urgent,))])
-            await self.herald.placed([reopened])
-        standing = await self.store.ask(
-            Postpone(spec.id, attempt, lost.producer, generation), Standing
+        spec = begun.spec
+        losses = [(task, begun.parents.get(task, 1)) for task in lost.producers]
+        answers = await self.store.call([Reopen(task, life) for task, life in losses])
+        reopened = [answer for answer in answers if isinstance(answer, Standing)]
+        for answer in reopened:
+            if answer.granted:
+                now = self.world.kernel.now()
+                self.world.emit(TaskReopened(now, answer.task, answer.generation))
+        await self.decision_maker.find_homes(
+            [a for a in reopened if a.state is TaskState.READY and not a.live_attempts]
         )
+        waits = [Postpone(spec.id, attempt, task, life) for task, life in losses]
+        standing = (await self.store.call(waits))[-1]
+        assert isinstance(standing, Standing)
         self._ended(spec.id, attempt, "postponed", str(lost))
-        self.decision_maker.look()
         if standing.state is TaskState.READY and not standing.live_attempts:
             self.queue.put(entry_for(standing))
             await self.herald.placed([standing])

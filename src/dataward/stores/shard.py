@@ -374,7 +374,7 @@ class Shard:
             self.complete -= 1
             self._settle(record, now)
             self._see_it_placed(record, now)
-        return self._standing(record, granted=is_it)
+        return self._standing(record, granted=is_it, files=True)
 
     def _postpone(self, op: Postpone, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -525,6 +525,7 @@ class Shard:
         if not node.is_current(op.incarnation):
             return Claimed(op.node, False, (), (), len(node.queued))
         node.hold_only({e.task: Stay(e, self._next_ticket()) for e in op.entries})
+        self._list_lease(node)
         return self._claimed(node, list(node.held.values()))
 
     def _seize(self, op: Seize, now: float) -> Answer:
