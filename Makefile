@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 T ?= tests
+# make sim SEED=7 replays one seed; SEEDS says how many to try otherwise.
 SEED ?=
 SEEDS ?= 1000
 
@@ -22,7 +23,9 @@ $(READY): pyproject.toml
 run: $(READY)
 	@mkdir -p build
 	$(BIN)/dataward generate montage --tasks 100 --seed 1 -o build/montage.json
-	$(BIN)/dataward inspect build/montage.json --nodes 4 --cores 4 --svg build/montage.svg
+	$(BIN)/dataward inspect build/montage.json --nodes 8 --cores 2 --svg build/montage.svg
+	$(BIN)/dataward simulate build/montage.json --nodes 8 --cores 2 --seed 1 --plot build/run.svg
+	@echo "Drawings: build/montage.svg (the workflow) and build/run.svg (the run)"
 
 test: $(READY)
 	$(BIN)/pytest $(T)
