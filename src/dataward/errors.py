@@ -11,7 +11,7 @@ DatawardError
 │   ├── MissingInputError
 │   ├── BadNameError
 │   └── BadValueError
-├── FormatError                a file cannot be read as a workflow
+├── FormatError                a file cannot be read: a workflow, a platform, an event list
 ├── SettingError               an option or a parameter makes no sense
 └── OutputError                a result cannot be written where it was asked for
 
@@ -107,7 +107,7 @@ class BadValueError(WorkflowError):
 
 
 class FormatError(DatawardError):
-    """A file cannot be read as a workflow; ``place`` is a line or a JSON path in it."""
+    """A file cannot be read as what it should be; ``place`` is a line or a JSON path in it."""
 
     def __init__(self, source: str, problem: str, *, place: str = "", remedy: str = "") -> None:
         self.source = source

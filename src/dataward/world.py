@@ -25,7 +25,6 @@ from dataward.model.workflow import FileId
 
 # What a node waits on, at its one door to the outside.
 __all__ = [
-    "ORIGIN",
     "Cancelled",
     "Disk",
     "DiskFull",
@@ -156,7 +155,3 @@ class World:
     disk: Disk
     runner: Runner
     emit: Emit
-
-
-ORIGIN: NodeId = "origin"
-"""Where the inputs of a workflow come from if no node has them: an edge server, or outside."""

@@ -55,8 +55,11 @@ def seeds_command(
     Each seed draws its own cluster, settings and faults. A seed that fails is printed with the
     command that replays it.
 
-    Examples: `dataward seeds -n 1000`, `dataward seeds --seed 7`,
-    `dataward seeds -n 1000 --faults crashes`
+    Examples:
+
+    - `dataward seeds -n 1000`
+    - `dataward seeds --seed 7`
+    - `dataward seeds -n 1000 --faults crashes`
     """
     parse_faults(faults)
     chosen = [seed] if seed is not None else list(range(first, first + count))

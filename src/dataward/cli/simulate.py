@@ -11,10 +11,11 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dataward.cli.output import (
-    busy,
     plain_table,
     print_json,
+    print_table,
     print_warnings,
+    reading_file,
     stderr_console,
     stdout_console,
     write_text,
@@ -37,14 +38,20 @@ from dataward.strategies.adage import STRATEGIES
 from dataward.strategies.strategy import Strategy
 
 Sink = Callable[[Event], None]
+CORES_DEFAULT = 4  # ADAGE's nodes have four
 
-_STRATEGIES = "\n\n".join(f"- **{s.name}**: {s.summary}" for s in STRATEGIES.values())
+_STRATEGIES = "\n".join(f"- **{s.name}**: {s.summary}" for s in STRATEGIES.values())
 
 
 def simulate_command(
     file: Annotated[Path, typer.Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
     nodes: Annotated[int, typer.Option(help="How many nodes.", min=1)] = 16,
-    cores: Annotated[int, typer.Option(help="Cores of each node.", min=1)] = 4,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Cores of each node; default {CORES_DEFAULT}, or as many as a task needs.", min=1
+        ),
+    ] = None,
     bandwidth: Annotated[str, typer.Option(help="Each node's link, each way.")] = "1Gbps",
     platform: Annotated[
         Path | None, typer.Option(help="A platform file (YAML) instead of equal nodes.")
@@ -75,9 +82,10 @@ def simulate_command(
     if len(chosen) > 1 and (events or plot):
         raise SettingError("--events and --plot tell of one run: give one strategy")
     plan = parse_faults(faults)
-    with busy(f"reading {file}"):
+    with reading_file(file):
         workflow = read_workflow(file)
-        machines = _platform(platform, nodes, cores, bandwidth, inputs, copies)
+        cores = cores or max(CORES_DEFAULT, int(workflow.cores.max()))
+    machines = _platform(platform, nodes, cores, bandwidth, inputs, copies)
     print_warnings(workflow, str(file))
     bound = _lower_bound(workflow, machines)
     results = []
@@ -97,11 +105,14 @@ def simulate_command(
 
 simulate_command.__doc__ = f"""Run a workflow on simulated machines, by one or several strategies.
 
-The nodes run the very code that runs for real; time, disks, links and faults are simulated.
+The nodes run their real code; time, disks, links and faults are simulated.
 
-Examples: `dataward simulate montage.json --nodes 64`,
-`dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`,
-`dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
+Examples:
+
+- `dataward simulate montage.json --nodes 64`
+- `dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`
+- `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
+- `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
 
 Strategies:
 
@@ -280,5 +291,5 @@ def _print(
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
     for name, show in rows:
         table.add_row(name, *(show(result) for result in results))
-    console.print(table)
+    print_table(console, table)
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)

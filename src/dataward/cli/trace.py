@@ -19,7 +19,9 @@ def trace_command(
 
     Open it at ui.perfetto.dev or in chrome://tracing.
 
-    Example: `dataward trace run.events -o trace.json`
+    Examples:
+
+    - `dataward trace run.events -o trace.json`
     """
     reader = EventFileReader(events)
     with busy(f"reading {events}"):

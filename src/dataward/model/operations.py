@@ -16,6 +16,9 @@ from dataward.model.workflow import FileId, TaskId
 NodeId = str
 AttemptId = str  # node.incarnation.count: unique whatever the store forgets
 
+ORIGIN: NodeId = "origin"
+"""Where the inputs of a workflow come from if no node has them: an edge server, or outside."""
+
 
 def incarnation_of(attempt: AttemptId) -> int:
     """The incarnation of the node whose attempt this is."""

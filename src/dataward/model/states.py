@@ -13,8 +13,8 @@ class TaskState(Enum):
     FAILED = "failed"
 
 
-# Figure 2 draws the straight life of a task that nothing happens to. Four things happen to tasks
-# that the text describes and the figure omits; each adds the transitions named beside it.
+# Figure 2 draws the straight life of a task that nothing happens to. Three things happen to tasks
+# that the figure omits; each adds the transitions in the table named after it.
 _FIGURE_2 = {
     TaskState.WAITING: {TaskState.READY},
     TaskState.READY: {TaskState.STAGE_IN},
@@ -25,14 +25,15 @@ _FIGURE_2 = {
     TaskState.FAILED: set(),
 }
 _CASCADE = {
-    # A parent failed, or an attempt could not even bring its inputs in.
+    # A parent failed; or the task itself did, and the store heard of it before it heard of more.
     TaskState.WAITING: {TaskState.FAILED},
     TaskState.READY: {TaskState.FAILED},
     TaskState.STAGE_IN: {TaskState.FAILED},
     TaskState.STAGE_OUT: {TaskState.FAILED},
 }
 _ATTEMPT_LOST = {
-    # The node died or gave up: back to ready, or to how far the next best replica has come.
+    # The node died or gave up, or the task failed and is tried again: back to ready, or to how far
+    # the next best replica has come.
     TaskState.STAGE_IN: {TaskState.READY},
     TaskState.RUNNING: {TaskState.READY, TaskState.STAGE_IN},
     TaskState.STAGE_OUT: {TaskState.READY, TaskState.STAGE_IN, TaskState.RUNNING},

@@ -4,12 +4,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dataward.model.events import FileEvicted, FileStored
-from dataward.model.operations import Begun, Copy, InputFile, Look, NodeId, Standing, TaskSpec
+from dataward.model.operations import (
+    ORIGIN,
+    Begun,
+    Copy,
+    InputFile,
+    Look,
+    NodeId,
+    Standing,
+    TaskSpec,
+)
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
-from dataward.world import ORIGIN, DiskFull, Event, Fiber, TransferFailed, World
+from dataward.world import DiskFull, Event, Fiber, StoredFile, TransferFailed, World
 
 
 class InputLost(Exception):  # noqa: N818 - a condition, answered by running producers again
@@ -60,16 +69,31 @@ class Depot:
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
 
-    def recover(self) -> None:
+    async def recover(self) -> None:
         """Take stock of what an earlier incarnation left on the disk, and tell the others."""
-        committed = {commit.task for commit in self.world.disk.journalled()}
-        for file in self.world.disk.files():
+        files = self.world.disk.files()
+        committed = await self._committed_here(files)
+        for file in files:
             if file.written and file.owner not in committed:
                 self.world.disk.remove(file.id)  # of an attempt that never committed
+                self._gone(file.id, file.size_bytes)
                 continue
             self._held[file.id] = _Held(file.size_bytes, file.owner, original=file.written)
             self.used_bytes += file.size_bytes
             self.announce(file.owner, Copy(file.id, self.world.node))
+
+    async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
+        """Whose outputs count: the journal's, and those the store knows this node has.
+
+        A node that crashed before it heard of its commit has nothing of it in its journal.
+        """
+        committed: set[str] = {commit.task for commit in self.world.disk.journalled()}
+        unsure = dict.fromkeys(f.owner for f in files if f.written and f.owner not in committed)
+        for answer in await self.store.call([Look(TaskId(owner)) for owner in unsure]):
+            assert isinstance(answer, Standing)
+            if any(copy.node == self.world.node for copy in answer.copies):
+                committed.add(answer.task)
+        return committed
 
     # --- inputs ----------------------------------------------------------------------------------
 

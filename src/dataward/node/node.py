@@ -85,7 +85,7 @@ class Node:
 
     async def _join_first(self) -> None:
         await self._join()
-        self.depot.recover()
+        await self.depot.recover()
         await self.decision_maker.run()
 
     async def _join(self) -> None:

@@ -18,7 +18,7 @@ from dataward.model.events import (
     TaskTakenOver,
     WorkGiven,
 )
-from dataward.model.operations import NodeId
+from dataward.model.operations import ORIGIN, NodeId
 from dataward.model.states import TaskState
 from dataward.reports.attempts import (
     BEATEN,
@@ -31,8 +31,6 @@ from dataward.reports.attempts import (
     CoresOf,
     Step,
 )
-
-ORIGIN: NodeId = "origin"  # where a workflow's own inputs come from, in FileMoved
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from dataward.model.events import (
     NodeLost,
 )
 from dataward.model.operations import (
+    ORIGIN,
     Answer,
     AttemptId,
     Begin,
@@ -42,7 +43,6 @@ from dataward.model.operations import (
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.stores.shard import Shard
-from dataward.world import ORIGIN
 
 
 class InvariantBroken(AssertionError):  # noqa: N818 - reads as what it says

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from dataward.kernel.fibers import VirtualQueue
 from dataward.model.events import Emit, FileMoved
 from dataward.model.messages import Message
-from dataward.model.operations import Commit, InputFile, NodeId, TaskSpec
+from dataward.model.operations import ORIGIN, Commit, InputFile, NodeId, TaskSpec
 from dataward.model.workflow import FileId
 from dataward.sim.fabric import Fabric
 from dataward.sim.host import Host
 from dataward.sim.interference import Interference
-from dataward.world import ORIGIN, DiskFull, RunResult, StoredFile, TransferFailed
+from dataward.world import DiskFull, RunResult, StoredFile, TransferFailed
 
 
 @dataclass

@@ -96,7 +96,7 @@ class Simulation:
         self.store.on_applied = self._observe
         self._finished = self.kernel.event()
         self._makespan_seconds = 0.0
-        self._ends = 0
+        self._ends = [0] * self.platform.store.shards  # finished tasks, by shard
 
     def emit(self, event: Event) -> None:
         for sink in self.sinks:
@@ -171,8 +171,13 @@ class Simulation:
             store.shard_count,
             list(specs),
             placed,
-            lambda node: self.traffic.deliver(node, WorkQueued()),
+            self._tell_to_look,
         )
+
+    def _tell_to_look(self, node: NodeId) -> None:
+        self.traffic.messages += 1
+        at = self.kernel.now() + self.platform.latency_seconds
+        self.kernel.call_at(at, self.traffic.deliver, node, WorkQueued())
 
     def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         for observer in self.observers:
@@ -180,10 +185,9 @@ class Simulation:
 
     def _on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         ends = shard.complete + shard.failed
-        if ends != shard.ends_seen:
-            self._ends += ends - shard.ends_seen
-            shard.ends_seen = ends
-            if self._ends == len(self.workflow):
+        if ends != self._ends[shard.index]:
+            self._ends[shard.index] = ends
+            if sum(self._ends) == len(self.workflow):
                 self._makespan_seconds = self.kernel.now()
                 self._finished.set()
 
@@ -208,7 +212,7 @@ class Simulation:
         """Put a shard back to how it was: a failover that lost acknowledged writes."""
         present = self.store.shards[index]
         earlier.epoch = present.epoch + 1
-        self._ends += earlier.ends_seen - present.ends_seen
+        self._ends[index] = earlier.complete + earlier.failed
         self.store.shards[index] = earlier
 
     def _world(self, host: Host) -> World:

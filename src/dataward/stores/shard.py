@@ -78,7 +78,6 @@ class Shard:
         self.recounted_epoch = 0
         self.complete = 0
         self.failed = 0
-        self.ends_seen = 0  # by whoever watches for the end of a run
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.nodes: dict[NodeId, NodeRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
