@@ -20,7 +20,15 @@ from dataward.kernel.interface import (
 )
 from dataward.model.events import Emit
 from dataward.model.messages import Message
-from dataward.model.operations import Answer, Commit, InputFile, NodeId, Operation, TaskSpec
+from dataward.model.operations import (
+    Answer,
+    Commit,
+    InputFile,
+    NodeId,
+    Operation,
+    OutputFile,
+    TaskSpec,
+)
 from dataward.model.workflow import FileId
 
 # What a node waits on, at its one door to the outside.
@@ -84,7 +92,8 @@ class Network(Protocol):
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         """Copy a file from a node (or the origin) to this node's disk, whole and checked.
 
-        Raises TransferFailed if the source is down, has it not, or does not serve.
+        Raises TransferFailed if the source is down, has it not, does not serve, or sends other
+        bytes than the digest says.
         """
         ...
 
@@ -97,6 +106,7 @@ class StoredFile:
     size_bytes: int
     owner: str
     written: bool  # by a task that ran here, rather than fetched
+    digest: str = ""
 
 
 class Disk(Protocol):
@@ -113,8 +123,8 @@ class Disk(Protocol):
         """Make a task's inputs, all of them stored here, ready to read."""
         ...
 
-    async def store_outputs(self, task: TaskSpec) -> None:
-        """Store what a task wrote, durably. Raises DiskFull."""
+    async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
+        """Store what a task wrote, durably, and say what it was. Raises DiskFull."""
         ...
 
     def remove(self, file: FileId) -> None: ...

@@ -32,8 +32,8 @@ def _read(name: str, text: str, present: Any) -> Any:
         raise SettingError(
             f"{name} cannot be {text!r}; at present it is {_shown(present)}"
         ) from None
-    if value < 0:
-        raise SettingError(f"{name} cannot be negative")
+    if not value >= 0:  # not a number is no setting either
+        raise SettingError(f"{name} cannot be {text}; it takes 0 or more")
     return value
 
 

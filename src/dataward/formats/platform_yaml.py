@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dataward.errors import FormatError, SettingError
+from dataward.errors import DatawardError, FormatError, SettingError
 from dataward.formats.content import ReadLimits, file_chunks, unpacked
 from dataward.formats.yaml_events import Node, YamlEvents
 from dataward.model.names import check_name
@@ -121,10 +121,10 @@ def _value(node: Node, key: str, reader: Reader, source: str) -> Any:
         raise FormatError(source, f"{key!r} should be a single value", place=f"line {node.line}")
     try:
         return reader(node.value)
-    except (ValueError, SettingError) as error:
+    except (ValueError, OverflowError, DatawardError) as error:
         problem = (
             f"{key!r}: {error}"
-            if isinstance(error, SettingError)
-            else (f"{key!r} should be a number, not {node.value!r}")
+            if isinstance(error, DatawardError)
+            else (f"{key!r} should be a number, not {node.value[:40]!r}")
         )
         raise FormatError(source, problem, place=f"line {node.line}") from error

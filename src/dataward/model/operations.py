@@ -32,16 +32,23 @@ def number_of(attempt: AttemptId) -> tuple[int, int]:
 
 
 class InputFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file a task reads; ``producer`` is "" for an input of the whole workflow."""
+    """A file a task reads; ``producer`` is "" for an input of the whole workflow.
+
+    Its size and digest are what was committed, once that is known.
+    """
 
     id: FileId
     size_bytes: int
     producer: TaskId
+    digest: str = ""
 
 
 class OutputFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file a task writes: as declared in its specification, as it was written in its commit."""
+
     id: FileId
     size_bytes: int
+    digest: str = ""
 
 
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
@@ -64,10 +71,12 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
-    """A place where a file is."""
+    """A place where a file is, and how to tell that it is the right one, whole."""
 
     file: FileId
     node: NodeId
+    size_bytes: int = -1  # -1: not said
+    digest: str = ""
 
 
 class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -117,12 +126,16 @@ class Advance(TaskOperation, frozen=True, tag=True):
 
 
 class Commit(TaskOperation, frozen=True, tag=True):
-    """Complete the task, once. -> Committed, or Refused: another won, or the lease was lost."""
+    """Complete the task, once. -> Committed, or Refused: another won, or the lease was lost.
+
+    ``outputs`` are the files as they were written; those not named are as they were declared.
+    """
 
     attempt: AttemptId
     node: NodeId
     timeline: tuple[tuple[TaskState, float], ...] = ()
     generation: int = 0
+    outputs: tuple[OutputFile, ...] = ()
 
 
 class Fail(TaskOperation, frozen=True, tag=True):
@@ -130,6 +143,7 @@ class Fail(TaskOperation, frozen=True, tag=True):
 
     attempt: AttemptId
     reason: str
+    timeline: tuple[tuple[TaskState, float], ...] = ()
 
 
 class Release(TaskOperation, frozen=True, tag=True):

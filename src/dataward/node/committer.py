@@ -25,9 +25,9 @@ from dataward.model.operations import (
     Membership,
     NodeId,
     Operation,
+    OutputFile,
     Refused,
     ReportLoad,
-    TaskSpec,
     incarnation_of,
 )
 from dataward.model.states import TaskState
@@ -55,7 +55,7 @@ class Committer:
 
     on_lease_lost: OnLeaseLost = lambda incarnation: None
     on_queued: Callable[[], None] = lambda: None
-    _specs: dict[AttemptId, TaskSpec] = field(default_factory=dict)
+    _proposed: dict[AttemptId, Commit | Fail] = field(default_factory=dict)
     _advances: dict[AttemptId, list[Advance]] = field(default_factory=dict)
     _outcomes: list[Commit | Fail] = field(default_factory=list)
     _let_go: list[tuple[TaskId, int]] = field(default_factory=list)
@@ -73,22 +73,29 @@ class Committer:
         self._advances.setdefault(attempt, []).append(Advance(task, attempt, state, now))
         self._work.set()
 
-    def commit(self, spec: TaskSpec, attempt: AttemptId, generation: int) -> None:
+    def commit(
+        self, task: TaskId, attempt: AttemptId, generation: int, outputs: tuple[OutputFile, ...]
+    ) -> None:
         """Propose an attempt as the task's outcome; advances not yet sent go along with it."""
-        steps = tuple((a.state, a.at) for a in self._advances.pop(attempt, ()))
-        self._specs[attempt] = spec
-        self._propose(Commit(spec.id, attempt, self.world.node, steps, generation))
+        node, steps = self.world.node, self._steps(attempt)
+        commit = Commit(task, attempt, node, steps, generation, outputs)
+        self._proposed[attempt] = commit
+        self._send(commit)
 
-    def fail(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        self._advances.pop(attempt, None)
-        self._specs[attempt] = spec
-        self._propose(Fail(spec.id, attempt, reason))
+    def fail(self, task: TaskId, attempt: AttemptId, reason: str) -> None:
+        """Report that the task itself failed."""
+        fail = Fail(task, attempt, reason, self._steps(attempt))
+        self._proposed[attempt] = fail
+        self._send(fail)
 
     def recommit(self, commit: Commit) -> None:
         """Report again what an earlier acknowledgement may have been lost for."""
-        self._propose(commit)
+        self._send(commit)
 
-    def _propose(self, outcome: Commit | Fail) -> None:
+    def _steps(self, attempt: AttemptId) -> tuple[tuple[TaskState, float], ...]:
+        return tuple((advance.state, advance.at) for advance in self._advances.pop(attempt, ()))
+
+    def _send(self, outcome: Commit | Fail) -> None:
         self._outcomes.append(outcome)
         self._urgent.set()
         self._work.set()
@@ -118,14 +125,15 @@ class Committer:
 
     def is_about(self, task: TaskId) -> bool:
         """Whether an outcome of this task is on its way to the store."""
-        return any(spec.id == task for spec in self._specs.values())
+        return any(outcome.task == task for outcome in self._proposed.values())
 
     def forget(self) -> None:
         """Drop what an incarnation that has lost its lease had to say."""
-        for attempt, spec in self._specs.items():
-            self.depot.discard_outputs(spec)
-            self._ended(spec.id, attempt, "lost", "the node's lease had expired")
-        self._specs.clear()
+        for attempt, outcome in self._proposed.items():
+            if isinstance(outcome, Commit):
+                self.depot.discard_outputs(outcome.outputs)
+                self._ended(outcome.task, attempt, "lost", "the node's lease had expired")
+        self._proposed.clear()
         self._advances.clear()
         self._outcomes.clear()
         self._let_go.clear()
@@ -170,9 +178,8 @@ class Committer:
             self.on_queued()
 
     def _on_won(self, commit: Commit, answer: Committed) -> None:
-        spec = self._specs.pop(commit.attempt, None)
-        if spec is not None:
-            self.depot.keep_outputs(spec)
+        if self._proposed.pop(commit.attempt, None):
+            self.depot.keep_outputs(commit.task, commit.outputs)
             self.world.disk.journal(commit)
             self._ended(commit.task, commit.attempt, "won")
             self._finished(commit.task, commit.attempt, TaskState.COMPLETE, answer.generation)
@@ -183,9 +190,8 @@ class Committer:
         )
 
     def _on_lost(self, commit: Commit, answer: Refused) -> None:
-        spec = self._specs.pop(commit.attempt, None)
-        if spec is not None:
-            self.depot.discard_outputs(spec)
+        if self._proposed.pop(commit.attempt, None):
+            self.depot.discard_outputs(commit.outputs)
             self._ended(commit.task, commit.attempt, "lost", answer.reason)
             if answer.reason == "fenced":
                 self.on_lease_lost(incarnation_of(commit.attempt))
@@ -193,8 +199,7 @@ class Committer:
                 self.let_go(commit.task)
 
     def _on_failed(self, fail: Fail, answer: Answer) -> None:
-        spec = self._specs.pop(fail.attempt, None)
-        if spec is None:
+        if self._proposed.pop(fail.attempt, None) is None:
             return  # of a life that has lost its lease
         if not isinstance(answer, Failing):
             self.let_go(fail.task)

@@ -4,7 +4,7 @@ ADAGE's Listing 2 scans every task for both; here the store keeps a queue for ea
 index by lease expiry, so that each phase is one call whatever the number of tasks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from dataward.model.events import TaskPlaced, TaskTakenOver
@@ -151,14 +151,19 @@ class DecisionMaker:
                 homeless.append(answer)
         await self.find_homes(homeless)
 
-    async def find_homes(self, orphans: list[Standing]) -> None:
-        """The preferred node if it is up, else the one that lacks the fewest input bytes."""
+    async def find_homes(
+        self, orphans: list[Standing], avoid: Collection[NodeId] = frozenset()
+    ) -> None:
+        """The preferred node if it is up, else the one that lacks the fewest input bytes.
+
+        Nodes to ``avoid`` are passed over, as if they were down.
+        """
         if not orphans:
             return
         loads = await self._loads_of_nodes_up(orphans)
+        loads = {n: load for n, load in loads.items() if n not in avoid or n == self.world.node}
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for orphan in orphans:
-            entry = entry_for(orphan)
             if orphan.preferred in loads:
                 home = orphan.preferred
             else:
@@ -167,7 +172,8 @@ class DecisionMaker:
                 weighed = tuple((c.node, float(c.missing_bytes)) for c in candidates)
                 now = self.world.kernel.now()
                 self.world.emit(TaskPlaced(now, orphan.task, home, "least to move", weighed))
-            by_node.setdefault(home, []).append(entry)
+            loads[home] += orphan.seconds
+            by_node.setdefault(home, []).append(entry_for(orphan))
         await self.herald.enqueue(by_node, "orphan")
         await self.herald.placed(orphans)
 

@@ -1,6 +1,6 @@
 """The node's files: what is here, what may go when room is needed, how the rest is brought in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dataward.model.events import FileEvicted, FileStored
@@ -11,6 +11,7 @@ from dataward.model.operations import (
     InputFile,
     Look,
     NodeId,
+    OutputFile,
     Standing,
     TaskSpec,
 )
@@ -44,6 +45,17 @@ class _Held:
     size_bytes: int
     owner: str  # the producing task, or the file itself for a workflow input
     original: bool  # written here: the copy others count on, so never evicted
+
+
+def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[InputFile, ...]:
+    """Files with the sizes and digests that their producers committed, where those are known."""
+    known = {copy.file: copy for copy in copies if copy.digest}
+    return tuple(
+        InputFile(file.id, known[file.id].size_bytes, file.producer, known[file.id].digest)
+        if file.id in known
+        else file
+        for file in files
+    )
 
 
 OnCopy = Callable[[str, Copy], None]
@@ -106,6 +118,7 @@ class Depot:
         for file in inputs:
             self._pins[file.id] = self._pins.get(file.id, 0) + 1
         try:
+            inputs = as_committed(inputs, begun.copies)
             missing = [file for file in inputs if not self._touch(file.id)]
             if missing:
                 await self._fetch_all(missing, begun.copies)
@@ -230,28 +243,31 @@ class Depot:
 
     # --- outputs ---------------------------------------------------------------------------------
 
-    async def store_outputs(self, spec: TaskSpec) -> None:
+    async def store_outputs(self, spec: TaskSpec) -> tuple[OutputFile, ...]:
         """Make room for what a task wrote and store it; it counts only once committed."""
         size_bytes = sum(file.size_bytes for file in spec.outputs)
         self.make_room(size_bytes)
         self.used_bytes += size_bytes
         try:
-            await self.world.disk.store_outputs(spec)
+            outputs = await self.world.disk.store_outputs(spec)
         except BaseException:
             self.used_bytes -= size_bytes
             raise
-        for file in spec.outputs:
+        for file in outputs:
+            self.used_bytes += file.size_bytes
             self._stored(file.id, file.size_bytes)
+        self.used_bytes -= size_bytes  # they may differ in size from what was declared
+        return outputs
 
-    def keep_outputs(self, spec: TaskSpec) -> None:
+    def keep_outputs(self, task: TaskId, outputs: Sequence[OutputFile]) -> None:
         """The attempt was committed: its outputs are what others will ask for."""
-        for file in spec.outputs:
+        for file in outputs:
             if file.id in self._held:  # a copy fetched from an earlier generation
                 self.used_bytes -= self._held.pop(file.id).size_bytes
-            self._held[file.id] = _Held(file.size_bytes, spec.id, original=True)
+            self._held[file.id] = _Held(file.size_bytes, task, original=True)
 
-    def discard_outputs(self, spec: TaskSpec) -> None:
-        for file in spec.outputs:
+    def discard_outputs(self, outputs: Sequence[OutputFile]) -> None:
+        for file in outputs:
             self.used_bytes -= file.size_bytes
             if file.id not in self._held:
                 self.world.disk.remove(file.id)

@@ -14,7 +14,9 @@ from dataward.model.operations import (
     AttemptId,
     Begin,
     Begun,
+    Look,
     NodeId,
+    Notify,
     Postpone,
     QueueEntry,
     Refused,
@@ -126,7 +128,7 @@ class Executor:
     def _on_refused(self, answer: Refused, life: int) -> None:
         if answer.reason == "fenced":
             self.on_lease_lost(life)
-        else:
+        elif answer.reason != "under way here":  # then the hold covers the attempt under way
             self.committer.let_go(answer.task)
 
     async def _go_on(self, entry: QueueEntry, begun: Begun, attempt: AttemptId) -> None:
@@ -157,16 +159,15 @@ class Executor:
                 )
             )
             error = await self._execute(spec, attempt)
-            if not error:
-                self._advanced(spec.id, attempt, TaskState.STAGE_OUT)
-                await self.depot.store_outputs(spec)
+            if error:
+                self._ended(spec.id, attempt, "failed", error)
+                self.committer.fail(spec.id, attempt, error)
+                return
+            self._advanced(spec.id, attempt, TaskState.STAGE_OUT)
+            outputs = await self.depot.store_outputs(spec)
         finally:
             self.depot.release(spec)
-        if error:
-            self._ended(spec.id, attempt, "failed", error)
-            self.committer.fail(spec, attempt, error)
-        else:
-            self.committer.commit(spec, attempt, begun.generation)
+        self.committer.commit(spec.id, attempt, begun.generation, outputs)
 
     async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> str:
         """Run the task when there are cores and memory for it; a node gives at most all it has."""
@@ -199,13 +200,21 @@ class Executor:
             if answer.granted:
                 now = self.world.kernel.now()
                 self.world.emit(TaskReopened(now, answer.task, answer.generation))
-        await self.decision_maker.find_homes(
-            [a for a in reopened if a.state is TaskState.READY and not a.live_attempts]
-        )
+        ready = [a for a in reopened if a.state is TaskState.READY and not a.live_attempts]
+        # Whoever had the files is down or does not serve: not the one to make them again.
+        await self.decision_maker.find_homes(ready, {copy.node for copy in begun.copies})
+        # One that has run again meanwhile, but whose notice the task's shard forgot, tells it now.
+        again = [
+            Notify(spec.id, a.task, a.generation, copies=a.copies)
+            for a in reopened
+            if a.state is TaskState.COMPLETE
+        ]
         waits = [Postpone(spec.id, attempt, task, life) for task, life in losses]
-        standing = (await self.store.call(waits))[-1]
+        standing = (await self.store.call([*waits, *again, Look(spec.id)]))[-1]
         assert isinstance(standing, Standing)
         self._ended(spec.id, attempt, "postponed", str(lost))
+        if standing.state is TaskState.FAILED:
+            self.herald.cascade(standing)  # a parent failed while it ran, and it waits in vain
         if standing.state is TaskState.READY and not standing.live_attempts:
             self.queue.put(entry_for(standing))
             await self.herald.placed([standing])

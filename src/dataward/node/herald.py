@@ -75,30 +75,29 @@ class Herald:
             for notice in notices
             for child in notice.children
         ]
-        told = {}
-        for answer in await self.store.call(operations):
-            assert isinstance(answer, Standing)
-            told[answer.task] = answer
+        answers = [a for a in await self.store.call(operations) if isinstance(a, Standing)]
         await self.send_home(
             answer
-            for answer in told.values()
+            for answer in answers
             if answer.state is TaskState.READY and not answer.live_attempts
         )
-        for answer in told.values():
+        for answer in answers:
             if answer.state is TaskState.FAILED and answer.granted:
-                self._on_cascade(answer)
+                self.cascade(answer)
+        # A child the store does not know was forgotten; once submitted again it must be told.
+        unknown = {answer.task for answer in answers if answer.unknown}
         for notice in notices:
-            # A child the store does not know was forgotten; once submitted again it must be told.
-            if not any(told[child].unknown for child in notice.children):
+            if unknown.isdisjoint(notice.children):
                 self.later(Delivered(notice.task, notice.generation))
 
-    def _on_cascade(self, child: Standing) -> None:
+    def cascade(self, child: Standing) -> None:
+        """A task failed with its parent: say so, and tell its own children."""
         now = self.world.kernel.now()
         failed = TaskState.FAILED
         self.world.emit(
             TaskFinished(now, child.task, "", self.world.node, failed, child.generation)
         )
-        self._notices.append(Notice(child.task, child.generation, True, child.children, ()))
+        self.deliver(Notice(child.task, child.generation, True, child.children, ()))
 
     async def place_again(self, task: TaskId) -> None:
         """Queue a task that may be in nobody's queue."""

@@ -20,9 +20,11 @@ class Stored:
     commits: list[Commit] = field(default_factory=list)
     used_bytes: int = 0
 
-    def put(self, file: FileId, size_bytes: int, owner: str, *, written: bool) -> None:
+    def put(
+        self, file: FileId, size_bytes: int, owner: str, *, written: bool, digest: str = ""
+    ) -> None:
         self.remove(file)
-        self.files[file] = StoredFile(file, size_bytes, owner, written)
+        self.files[file] = StoredFile(file, size_bytes, owner, written, digest)
         self.used_bytes += size_bytes
 
     def remove(self, file: FileId) -> None:

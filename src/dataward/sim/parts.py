@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dataward.kernel.fibers import VirtualQueue
 from dataward.model.events import Emit, FileMoved
 from dataward.model.messages import Message
-from dataward.model.operations import ORIGIN, Commit, InputFile, NodeId, TaskSpec
+from dataward.model.operations import ORIGIN, Commit, InputFile, NodeId, OutputFile, TaskSpec
 from dataward.model.workflow import FileId
 from dataward.sim.fabric import Fabric
 from dataward.sim.host import Host
@@ -54,7 +54,8 @@ class SimNetwork:
             traffic.fabric.route(source, target), file.size_bytes, (source, target)
         )
         self._check(file, source)
-        self.host.stored.put(file.id, file.size_bytes, file.producer or file.id, written=False)
+        owner = file.producer or file.id
+        self.host.stored.put(file.id, file.size_bytes, owner, written=False, digest=file.digest)
         now = kernel.now()
         traffic.emit(FileMoved(now, file.id, source, target, file.size_bytes, now - began))
 
@@ -64,8 +65,16 @@ class SimNetwork:
         if source == ORIGIN:
             return
         host = self.traffic.hosts[source]
-        if not (host.up and host.serves and file.id in host.stored.files):
+        stored = host.stored.files.get(file.id)
+        if stored is None or not (host.up and host.serves):
             raise TransferFailed(f"{source} does not serve {file.id!r}")
+        if file.digest and stored.digest != file.digest:
+            raise TransferFailed(f"{source} has another {file.id!r}")
+
+
+def digest_of(task: str, file: str) -> str:
+    """What a simulated task writes is told apart by who wrote what, and the same every time."""
+    return f"{task}/{file}"
 
 
 @dataclass
@@ -84,13 +93,20 @@ class SimDisk:
         """A task reads its inputs through, at the disk's speed."""
         await self._pass(sum(file.size_bytes for file in task.inputs))
 
-    async def store_outputs(self, task: TaskSpec) -> None:
+    async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         size_bytes = sum(file.size_bytes for file in task.outputs)
         if self.host.stored.used_bytes + size_bytes > self.host.capacity_bytes:
             raise DiskFull(f"the disk of {self.host.machine.id} is full")
         await self._pass(size_bytes)
-        for file in task.outputs:
-            self.host.stored.put(file.id, file.size_bytes, task.id, written=True)
+        outputs = tuple(
+            OutputFile(file.id, file.size_bytes, digest_of(task.id, file.id))
+            for file in task.outputs
+        )
+        for file in outputs:
+            self.host.stored.put(
+                file.id, file.size_bytes, task.id, written=True, digest=file.digest
+            )
+        return outputs
 
     async def _pass(self, size_bytes: int) -> None:
         if size_bytes:

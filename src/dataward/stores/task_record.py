@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass, field
 
-from dataward.model.operations import AttemptId, Copy, NodeId, TaskSpec, incarnation_of, number_of
+from dataward.model.operations import (
+    AttemptId,
+    Copy,
+    NodeId,
+    OutputFile,
+    TaskSpec,
+    incarnation_of,
+    number_of,
+)
 from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 
@@ -35,8 +43,9 @@ class TaskRecord:
     waiting_for: int = 0
     notices: dict[TaskId, int] = field(default_factory=dict)
     required: dict[TaskId, int] = field(default_factory=dict)
-    input_copies: dict[FileId, NodeId] = field(default_factory=dict)
+    input_copies: dict[FileId, Copy] = field(default_factory=dict)
     copies: dict[FileId, dict[NodeId, None]] = field(default_factory=dict)
+    written: dict[FileId, OutputFile] = field(default_factory=dict)  # as last committed
     attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
     void_before: dict[NodeId, tuple[int, int]] = field(default_factory=dict)
     holders: list[NodeId] = field(default_factory=list)  # Table 2's node-list
@@ -65,7 +74,13 @@ class TaskRecord:
         self.waiting_for = 0
 
     def known_copies(self) -> tuple[Copy, ...]:
-        return tuple(Copy(file, node) for file, nodes in self.copies.items() for node in nodes)
+        return tuple(
+            Copy(file, node, self.written[file].size_bytes, self.written[file].digest)
+            if file in self.written
+            else Copy(file, node)
+            for file, nodes in self.copies.items()
+            for node in nodes
+        )
 
     def hold(self, node: NodeId) -> None:
         if node not in self.holders:

@@ -1,0 +1,331 @@
+"""The store in a directory: the memory store, and a journal of what it was asked.
+
+A shard does the same again when asked the same at the same time, so the journal holds operations
+and when they were applied, and opening the store applies them again. Waiting for the disk off the
+event loop is left to ``live``, through `OffLoop`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from dataward.errors import FormatError, SettingError
+from dataward.model.operations import (
+    Answer,
+    AttemptId,
+    Look,
+    NodeId,
+    Operation,
+    Probe,
+    Recount,
+    shard_of,
+)
+from dataward.model.workflow import FileId, TaskId
+from dataward.stores.journal import DirectoryLock, Journal
+from dataward.stores.node_record import NodeRecord
+from dataward.stores.shard import Shard
+from dataward.stores.task_record import TaskRecord
+from dataward.world import Event, Kernel, StoreUnavailable
+
+Work = Callable[[], None]
+Done = Callable[[BaseException | None], None]
+OffLoop = Callable[[Work, Done], None]
+"""Does work that waits for the disk while the event loop goes on; then, on the loop, says it is
+done and with what error. It is given one piece of work at a time."""
+
+# They change nothing, so they are not written down. A patrol is, even one that finds nothing: it
+# still tidies up, and what it tidies decides what the next one comes upon first.
+READS = (Look, Probe, Recount)
+
+
+def at_once(work: Work, done: Done) -> None:
+    """Work while everybody waits: for tests, and where there is nobody else."""
+    try:
+        work()
+    except BaseException as error:
+        done(error)
+        if not isinstance(error, Exception):
+            raise
+    else:
+        done(None)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings:
+    """When the journal is written anew as what its operations came to.
+
+    Never below the minimum, which is read back in about a second; then whenever it has grown to
+    so many times what it was: a file is at most that many times too long, and what is written
+    anew is at most a third of what was written before.
+    """
+
+    compact_bytes_min: int = 16 << 20
+    compact_ratio: float = 4.0
+
+
+class ShardState(msgspec.Struct, array_like=True):
+    """Everything a `Shard` remembers, under the names it has there."""
+
+    index: int
+    epoch: int
+    recounted_epoch: int
+    complete: int
+    failed: int
+    tasks: dict[TaskId, TaskRecord]
+    nodes: dict[NodeId, NodeRecord]
+    inputs: dict[str, dict[FileId, dict[NodeId, None]]]
+    _submitted: list[TaskId]
+    _tickets: int
+    outboxes: dict[TaskId, float]
+    _outboxes_given: dict[TaskId, float]
+    _recount_held_until: float
+    _begun: dict[AttemptId, tuple[TaskId, float]]
+    _leases: list[tuple[float, NodeId]]
+    _lease_listed: dict[NodeId, float]
+
+
+class Snapshot(msgspec.Struct, array_like=True, tag="snapshot"):
+    """A shard as it was when the journal was written anew, in place of what led to it."""
+
+    now: float
+    shards: int
+    state: ShardState
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
+    """The operations of one call that may have changed something, and when they were applied."""
+
+    now: float
+    operations: tuple[Operation, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Calls whose records reach the disk in one frame, with one sync: all of them or none."""
+
+    over: Event
+    records: list[bytes] = field(default_factory=list)
+    is_durable: bool = False
+
+
+class EmbeddedStore:
+    """Keeps everything in memory, and in a directory of its own what is needed to get it back.
+
+    No answer tells of anything that a crash could undo: a call returns when all that it was told
+    is on the disk, also what others had changed before it. What arrives while the disk is busy is
+    written together next. If the disk fails, or a rule does, the calls under way fail and so does
+    every later one: memory may then be ahead of the disk, and only opening the directory anew
+    tells what was kept.
+
+    Its time goes on from the last entry in the journal if the clock is behind it, as one that
+    counts from the machine's start is after a restart.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float],
+        kernel: Kernel,
+        shards: int = 1,
+        off_loop: OffLoop = at_once,
+        settings: EmbeddedSettings | None = None,
+    ) -> None:
+        self.directory = directory
+        self._kernel = kernel
+        self._off_loop = off_loop
+        self._settings = settings or EmbeddedSettings()
+        self._shards = [Shard(index) for index in range(shards)]
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._now = 0.0
+        self._stopped = ""
+        self._writing: _Group | None = None
+        self._next = _Group(kernel.event())
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = DirectoryLock(directory)
+        try:
+            self._journal = self._open(directory / "journal")
+        except BaseException:
+            self._lock.release()
+            raise
+        self._clock = clock
+        self._ahead_seconds = max(0.0, self._now - clock())
+
+    @property
+    def shard_count(self) -> int:
+        return len(self._shards)
+
+    @property
+    def cut_bytes(self) -> int:
+        """How much of an unfinished write, which nobody was told of, was cut off on opening."""
+        return self._journal.cut_bytes
+
+    @property
+    def stopped(self) -> str:
+        """Why no call is answered any more, or "" while all is well."""
+        return self._stopped
+
+    async def call(self, operations: Sequence[Operation]) -> list[Answer]:
+        """As `Store` promises. Operations that cannot be written down are refused unapplied."""
+        if self._stopped:
+            raise StoreUnavailable(self._stopped)
+        answers = self._apply(operations)
+        group = self._next if self._next.records else self._writing
+        self._write_if_idle()
+        if group is not None and not group.is_durable:
+            await group.over.wait()
+            if not group.is_durable:
+                raise StoreUnavailable(self._stopped)
+        return answers
+
+    def close(self) -> None:
+        """Let go of the directory. Whoever works off the loop must have finished.
+
+        Nothing needs to be written: what was acknowledged is on the disk.
+        """
+        self._stop("it is closed")
+        if self._writing is not None:
+            self._writing.over.set()
+        self._journal.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- applying --------------------------------------------------------------------------------
+
+    def _apply(self, operations: Sequence[Operation]) -> list[Answer]:
+        shards = [self._shard_of(op) for op in operations]
+        changes = tuple(op for op in operations if not isinstance(op, READS))
+        self._now = now = max(self._now, self._clock() + self._ahead_seconds)
+        record = self._encode(Batch(now, changes)) if changes else b""
+        try:
+            answers = [shard.apply(op, now) for shard, op in zip(shards, operations, strict=True)]
+        except BaseException as error:
+            # The shard may have been left between one state and the next.
+            self._stop(f"a rule of the store failed ({error!r})")
+            raise
+        if record:
+            self._next.records.append(record)
+        return answers
+
+    def _shard_of(self, operation: Operation) -> Shard:
+        return self._shards[shard_of(operation, len(self._shards))]
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def _write_if_idle(self) -> None:
+        group = self._next
+        if self._writing is not None or self._stopped or not group.records:
+            return
+        self._writing, self._next = group, _Group(self._kernel.event())
+        if compacts := self._journal.size_bytes > self._compact_above_bytes:
+            # The shards have applied what is in the group, and nothing that is not.
+            work = partial(self._journal.replace, self._snapshots())
+        else:
+            payload = self._encode([msgspec.Raw(record) for record in group.records])
+            work = partial(self._journal.append, payload)
+        self._off_loop(work, partial(self._on_written, group, compacts))
+
+    def _on_written(self, group: _Group, compacts: bool, error: BaseException | None) -> None:
+        self._writing = None
+        if error is not None:
+            self._stop(f"its journal cannot be written ({error})")
+        elif compacts:
+            self._compact_later(self._journal.size_bytes)
+        group.is_durable = error is None
+        group.over.set()
+        self._write_if_idle()
+
+    def _stop(self, why: str) -> None:
+        """Answer nobody any more, but for those whose records are being written just now."""
+        self._stopped = self._stopped or (
+            f"the store in {self.directory} has stopped: {why}; "
+            "put that right and open it anew, nothing acknowledged is lost"
+        )
+        self._next.over.set()
+
+    def _compact_later(self, base_bytes: int) -> None:
+        """``base_bytes`` is how long the journal is, or was, without later operations."""
+        self._compact_above_bytes = max(
+            self._settings.compact_bytes_min, int(base_bytes * self._settings.compact_ratio)
+        )
+
+    def _snapshots(self) -> list[bytes]:
+        count = len(self._shards)
+        return [
+            self._encode([Snapshot(self._now, count, state_of(shard))]) for shard in self._shards
+        ]
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def _open(self, path: Path) -> Journal:
+        path.with_suffix(".new").unlink(missing_ok=True)  # whose writer was killed
+        if not path.exists():
+            journal = Journal.create(path, self._snapshots())
+            self._compact_later(journal.size_bytes)
+            return journal
+        journal = Journal(path)
+        try:
+            self._replay(journal)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def _replay(self, journal: Journal) -> None:
+        decode = msgspec.msgpack.Decoder(list[Batch | Snapshot]).decode
+        for payload in journal.frames():
+            try:
+                records = decode(payload)
+            except msgspec.MsgspecError as error:
+                raise FormatError(
+                    str(journal.path),
+                    f"holds what this dataward does not know ({error})",
+                    place=f"the frame before byte {journal.size_bytes}",
+                    remedy="open it with the dataward that wrote it",
+                ) from error
+            for record in records:
+                self._now = record.now
+                if isinstance(record, Batch):
+                    for op in record.operations:
+                        self._shard_of(op).apply(op, record.now)
+                else:
+                    self._restore(record)
+                    self._compact_later(journal.size_bytes)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        if snapshot.shards != len(self._shards):
+            raise SettingError(
+                f"the store in {self.directory} has {snapshot.shards} shards, "
+                f"so it cannot be opened with {len(self._shards)}"
+            )
+        self._shards[snapshot.state.index] = shard_from(snapshot.state)
+
+
+def state_of(shard: Shard) -> ShardState:
+    """What the shard remembers; shared with it, so to be written before it changes."""
+    return ShardState(*(getattr(shard, name) for name in ShardState.__struct_fields__))
+
+
+def shard_from(state: ShardState) -> Shard:
+    shard = Shard(state.index)
+    for name in ShardState.__struct_fields__:
+        value = getattr(state, name)
+        if isinstance(getattr(shard, name), OrderedDict):
+            value = OrderedDict(value)
+        setattr(shard, name, value)
+    return shard

@@ -1,0 +1,167 @@
+"""What a shard does about nodes: leases, queues, and what a dead node leaves behind."""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import islice
+from math import inf
+
+from dataward.model.operations import (
+    Answer,
+    Claim,
+    Claimed,
+    Enqueue,
+    Join,
+    LetGo,
+    Membership,
+    NodeId,
+    Orphans,
+    Patrol,
+    Probe,
+    Renew,
+    ReportLoad,
+    Restate,
+    Seize,
+)
+from dataward.stores.node_record import NodeRecord, Stay
+from dataward.stores.task_rules import PATROL_HOLD_SECONDS
+
+
+class NodeRules:
+    """The nodes of a shard, each with its queue in the store."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.nodes: dict[NodeId, NodeRecord] = {}
+        self._tickets = 0
+        # Nodes by when to look after them: when a lease or a patrol's hold ends. A node that renews
+        # stays where it is and moves on when found, so that the list is as long as the cluster.
+        self._leases: list[tuple[float, NodeId]] = []
+        self._lease_listed: dict[NodeId, float] = {}
+
+    def _node(self, id: NodeId) -> NodeRecord:
+        record = self.nodes.get(id)
+        if record is None:
+            record = self.nodes[id] = NodeRecord(id)
+        return record
+
+    def _next_ticket(self) -> int:
+        """Never the same twice, not even after forgetting that it was given out."""
+        self._tickets += 1
+        return (self.epoch << 40) + self._tickets
+
+    def _list_lease(self, node: NodeRecord) -> None:
+        due = max(node.lease_until, node.patrolled_until)
+        if due < self._lease_listed.get(node.id, inf):
+            self._lease_listed[node.id] = due
+            heappush(self._leases, (due, node.id))
+
+    def _join(self, op: Join, now: float) -> Answer:
+        node = self._node(op.node)
+        if op.incarnation >= node.incarnation:
+            node.rejoin(op.incarnation, op.lease_seconds, now)
+            self._list_lease(node)
+        return node.membership(now, self.epoch, op.incarnation)
+
+    def _renew(self, op: Renew, now: float) -> Answer:
+        node = self._node(op.node)
+        if node.is_current(op.incarnation):
+            node.lease_until = now + node.lease_seconds
+            node.load_seconds = op.load_seconds
+            self._list_lease(node)
+        return node.membership(now, self.epoch, op.incarnation)
+
+    def _enqueue(self, op: Enqueue, now: float) -> Answer:
+        node = self._node(op.node)
+        for entry in op.entries:
+            node.enqueue(entry, self._next_ticket())
+        self._list_lease(node)
+        return node.membership(now, self.epoch)
+
+    def _claim(self, op: Claim, now: float) -> Answer:
+        node = self._node(op.node)
+        if not node.is_current(op.incarnation):
+            return Claimed(op.node, False, (), (), len(node.queued))
+        node.load_seconds = op.load_seconds
+        request = (op.incarnation, op.request)
+        if node.last_request == request and node.last_answer is not None:
+            return node.last_answer
+        if node.last_request[0] == op.incarnation and op.request < node.last_request[1]:
+            # Long answered: what it took now would be held by a node that does not know.
+            return self._claimed(node, ())
+        stays: list[Stay] = []
+        while len(stays) < op.limit and (stay := node.claim()):
+            stays.append(stay)
+        node.last_request = request
+        node.last_answer = self._claimed(node, stays)
+        return node.last_answer
+
+    def _claimed(self, node: NodeRecord, stays: Sequence[Stay]) -> Claimed:
+        return Claimed(
+            node.id,
+            True,
+            tuple(stay.entry for stay in stays),
+            tuple(stay.ticket for stay in stays),
+            len(node.queued),
+        )
+
+    def _let_go(self, op: LetGo, now: float) -> Answer:
+        node = self._node(op.node)
+        if op.incarnation == node.incarnation:
+            for task, ticket in op.tasks:
+                node.let_go(task, ticket)
+        return node.membership(now, self.epoch, op.incarnation)
+
+    def _restate(self, op: Restate, now: float) -> Answer:
+        node = self._node(op.node)
+        if not node.is_current(op.incarnation):
+            return Claimed(op.node, False, (), (), len(node.queued))
+        node.hold_only({e.task: Stay(e, self._next_ticket()) for e in op.entries})
+        self._list_lease(node)
+        return self._claimed(node, list(node.held.values()))
+
+    def _seize(self, op: Seize, now: float) -> Answer:
+        node = self._node(op.node)
+        if node.is_current(op.incarnation) and node.lease_until < now:
+            node.seized = True
+        return node.membership(now, self.epoch, op.incarnation)
+
+    def _report_load(self, op: ReportLoad, now: float) -> Answer:
+        node = self._node(op.node)
+        node.load_seconds = op.load_seconds
+        return node.membership(now, self.epoch)
+
+    def _probe(self, op: Probe, now: float) -> Answer:
+        node = self.nodes.get(op.node)
+        if node is None:
+            return Membership(op.node, False, False, -1, 0, 0.0, self.epoch)
+        return node.membership(now, self.epoch)
+
+    # --- what a patrol finds ---------------------------------------------------------------------
+
+    def _find_orphans(self, op: Patrol, now: float) -> list[Orphans]:
+        found: list[Orphans] = []
+        room = op.limit
+        while room > 0 and self._leases and self._leases[0][0] < now:
+            due, id = heappop(self._leases)
+            if self._lease_listed.get(id) != due:
+                continue  # listed for an earlier time since
+            del self._lease_listed[id]
+            node = self.nodes[id]
+            if max(node.lease_until, node.patrolled_until) < now:
+                if not (node.held or node.queued):
+                    continue
+                node.patrolled_until = now + PATROL_HOLD_SECONDS
+                node.seized = True
+                stays = list(islice(node.stays(), room))
+                room -= len(stays)
+                found.append(self._orphans(node, stays))
+            self._list_lease(node)
+        return found
+
+    def _orphans(self, node: NodeRecord, stays: Sequence[Stay]) -> Orphans:
+        return Orphans(
+            node.id,
+            node.incarnation,
+            tuple(stay.entry for stay in stays),
+            tuple(stay.ticket for stay in stays),
+        )

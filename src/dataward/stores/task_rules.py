@@ -1,0 +1,446 @@
+"""What a shard does about tasks: from submission to commit, and everything that can go wrong."""
+
+from collections import OrderedDict
+from math import inf
+
+from dataward.model.operations import (
+    AddCopies,
+    Advance,
+    Answer,
+    AttemptId,
+    Begin,
+    Begun,
+    Commit,
+    Committed,
+    Copy,
+    Delivered,
+    DropCopies,
+    Fail,
+    Failing,
+    Look,
+    NodeId,
+    Notify,
+    Page,
+    Patrol,
+    Postpone,
+    Recount,
+    Refused,
+    Release,
+    Reopen,
+    Replicate,
+    Standing,
+    Submit,
+    Suspect,
+    TakeOver,
+    Undelivered,
+    Unfinished,
+    incarnation_of,
+)
+from dataward.model.states import FINAL, PROGRESS, TaskState
+from dataward.model.workflow import FileId, TaskId
+from dataward.stores.task_record import Attempt, TaskRecord
+
+SUSPECTS_MAX = 16  # attempts asked after in one patrol
+PATROL_HOLD_SECONDS = 5.0  # how long a finder has for itself what a patrol gave it
+
+
+class TaskRules:
+    """The tasks and workflow inputs of a shard."""
+
+    def __init__(self) -> None:
+        self.epoch = 0  # grows when writes that were acknowledged are lost
+        self.complete = 0
+        self.failed = 0
+        self.tasks: dict[TaskId, TaskRecord] = {}
+        self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
+        self._submitted: list[TaskId] = []
+        # Finished tasks whose children may not know, and ready ones that may be in no queue, by
+        # when that began: oldest first. Those a patrol gave away are kept apart, by until when.
+        self.outboxes: OrderedDict[TaskId, float] = OrderedDict()
+        self._outboxes_given: OrderedDict[TaskId, float] = OrderedDict()
+        # Attempts by when they were last asked after: oldest first. Those over are passed over.
+        self._begun: OrderedDict[AttemptId, tuple[TaskId, float]] = OrderedDict()
+
+    # --- tasks: from submission to commit --------------------------------------------------------
+
+    def _submit(self, op: Submit, now: float) -> Answer:
+        spec = op.spec
+        record = self.tasks.get(spec.id)
+        if record is None:
+            record = TaskRecord(spec, waiting_for=len(spec.parents))
+            record.history.append((now, TaskState.WAITING))
+            self.tasks[spec.id] = record
+            self._submitted.append(spec.id)
+            record.settle(now)
+        return self._standing(record)
+
+    def _begin(self, op: Begin, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return Refused(op.task, "unknown", TaskState.WAITING)
+        if op.attempt not in record.attempts:
+            if record.state in FINAL:
+                return Refused(op.task, "finished", record.state)
+            if record.waiting_for:
+                return Refused(op.task, "waiting", record.state)
+            if why := record.why_void(op.node, op.attempt):
+                return Refused(op.task, why, record.state)
+            incarnation = incarnation_of(op.attempt)
+            self._forget_past_lives(record, op.node, incarnation)
+            if any(attempt.node == op.node for attempt in record.attempts.values()):
+                return Refused(op.task, "under way here", record.state)
+            if len(record.attempts) > record.spec.backups_max:
+                return Refused(op.task, "enough replicas", record.state)
+            record.attempts[op.attempt] = Attempt(op.node, incarnation, TaskState.STAGE_IN)
+            record.hold(op.node)
+            record.settle(now)
+            self._begun[op.attempt] = (op.task, now)
+            self._empty_outbox(op.task)  # whoever began it had it from a queue
+        return Begun(
+            spec=record.spec,
+            generation=record.generation + 1,
+            copies=tuple(record.input_copies.values()),
+            parents=dict(record.notices),
+        )
+
+    def _forget_past_lives(self, record: TaskRecord, node: NodeId, incarnation: int) -> None:
+        """An earlier incarnation of a node that begins again is certainly not running."""
+        if any(a.node == node and a.incarnation < incarnation for a in record.attempts.values()):
+            record.fence(node, incarnation - 1)
+
+    def _advance(self, op: Advance, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        attempt = record.attempts.get(op.attempt)
+        if attempt and PROGRESS.get(op.state, 0) > PROGRESS[attempt.state]:
+            attempt.state = op.state
+            record.settle(min(op.at, now))
+        return self._standing(record)
+
+    def _commit(self, op: Commit, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return Refused(op.task, "unknown", TaskState.WAITING)
+        if record.winner != op.attempt:
+            if record.state in FINAL:
+                return Refused(op.task, "finished", record.state)
+            if why := record.why_void(op.node, op.attempt):
+                return Refused(op.task, why, record.state)
+            if op.generation <= record.generation:
+                return Refused(op.task, "outdated", record.state)
+            self._complete(record, op, now)
+        return Committed(
+            task=op.task,
+            generation=record.generation,
+            children=record.spec.children,
+            copies=record.known_copies(),
+            rivals=tuple(node for node in record.holders if node != op.node),
+        )
+
+    def _complete(self, record: TaskRecord, op: Commit, now: float) -> None:
+        record.attempts.setdefault(
+            op.attempt, Attempt(op.node, incarnation_of(op.attempt), TaskState.STAGE_IN)
+        )
+        self._catch_up(record, op, now)
+        record.attempts[op.attempt].state = TaskState.STAGE_OUT
+        record.settle(now)
+        record.hear_of_all_parents()  # it ran, so they had finished, if forgotten since
+        record.move(TaskState.COMPLETE, now)
+        # Never a number it gave before, not even one it forgot: children may be waiting for more.
+        record.generation = max(record.generation, self.epoch << 20) + 1
+        record.winner = op.attempt
+        self._begun.pop(op.attempt, None)
+        record.attempts.clear()
+        record.written = {output.id: output for output in op.outputs}
+        record.copies = {output.id: {op.node: None} for output in record.spec.outputs}
+        self._put_in_outbox(op.task, now)
+        self.complete += 1
+
+    def _catch_up(self, record: TaskRecord, op: Commit | Fail, now: float) -> None:
+        """Note how far the attempt had come, where nobody had said so before its end."""
+        attempt = record.attempts[op.attempt]
+        for state, at in op.timeline:
+            if PROGRESS.get(state, 0) > PROGRESS[attempt.state]:
+                attempt.state = state
+                record.settle(min(at, now))
+
+    def _fail(self, op: Fail, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return Refused(op.task, "unknown", TaskState.WAITING)
+        if op.attempt not in record.failures:
+            if record.state in FINAL:
+                return Refused(op.task, "finished", record.state)
+            if op.attempt not in record.attempts:
+                return Refused(op.task, "fenced", record.state)
+            self._catch_up(record, op, now)
+            record.end(op.attempt)
+            final = len(record.failures) >= record.spec.retries
+            record.failures[op.attempt] = final
+            if final:
+                record.failed_parent = None
+                self._give_up(record, now)
+            else:
+                self._settle(record, now)
+        final = record.failures[op.attempt]
+        return Failing(
+            task=op.task,
+            final=final,
+            children=record.spec.children if final else (),
+            generation=record.generation,
+            rivals=tuple(record.holders) if final else (),
+        )
+
+    def _give_up(self, record: TaskRecord, now: float) -> None:
+        record.move(TaskState.FAILED, now)
+        record.generation += 1  # else word that an earlier end was told would pass for this one
+        record.attempts.clear()
+        self._put_in_outbox(record.spec.id, now)
+        self.failed += 1
+
+    def _settle(self, record: TaskRecord, now: float) -> None:
+        """Let a task be what is left of it; one that waits after a parent failed waits in vain."""
+        record.settle(now)
+        if record.state is TaskState.WAITING:
+            self._empty_outbox(record.spec.id)  # the notice it waits for will place it
+            if record.failed_parent:
+                self._give_up(record, now)
+
+    def _put_in_outbox(self, task: TaskId, now: float) -> None:
+        self._empty_outbox(task)  # so that it goes to the end: oldest first
+        self.outboxes[task] = now
+
+    def _empty_outbox(self, task: TaskId) -> None:
+        self.outboxes.pop(task, None)
+        self._outboxes_given.pop(task, None)
+
+    def _has_outbox(self, task: TaskId) -> bool:
+        return task in self.outboxes or task in self._outboxes_given
+
+    def _release(self, op: Release, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        if record.end(op.attempt):
+            self._settle(record, now)
+            if not op.keep:
+                self._see_it_placed(record, now)
+        return self._standing(record)
+
+    def _see_it_placed(self, record: TaskRecord, now: float) -> None:
+        """A task that is ready again is nobody's until somebody says it is in a queue."""
+        if record.state is TaskState.READY and not self._has_outbox(record.spec.id):
+            record.placement += 1
+            self._put_in_outbox(record.spec.id, now)
+
+    # --- tasks: telling children -----------------------------------------------------------------
+
+    def _notify(self, op: Notify, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        if op.failed:
+            return self._heed_failure(record, op, now)
+        known = record.notices.get(op.parent, 0)
+        if op.generation >= known:
+            for copy in op.copies:
+                record.input_copies[copy.file] = copy
+        if op.generation > known:
+            record.notices[op.parent] = op.generation
+            if known < record.required.get(op.parent, 1) <= op.generation:
+                record.waiting_for -= 1
+            record.settle(now)
+        return self._standing(record)
+
+    def _heed_failure(self, record: TaskRecord, op: Notify, now: float) -> Answer:
+        """Fail with the parent. An attempt under way has its inputs and may yet succeed."""
+        if record.state is not TaskState.FAILED:
+            record.failed_parent = record.failed_parent or op.parent
+        if record.state in (TaskState.WAITING, TaskState.READY):
+            self._give_up(record, now)
+        failed = record.state is TaskState.FAILED
+        return self._standing(record, granted=failed and record.failed_parent == op.parent)
+
+    def _delivered(self, op: Delivered, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        expected = 0 if record.state in FINAL else record.placement
+        if record.generation == op.generation and op.placement == expected:
+            self._empty_outbox(op.task)
+        return self._standing(record)
+
+    # --- tasks: replicas, take-overs, lost data --------------------------------------------------
+
+    def _replicate(self, op: Replicate, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        granted = (
+            record.state not in FINAL
+            and op.node not in record.holders
+            and record.backups < record.spec.backups_max
+        )
+        if granted:
+            record.hold(op.source)
+            record.hold(op.node)
+            record.backups += 1
+        return self._standing(record, granted=granted)
+
+    def _take_over(self, op: TakeOver, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        record.fence(op.node, op.incarnation)
+        is_back = any(attempt.node == op.node for attempt in record.attempts.values())
+        if op.node in record.holders and not is_back:
+            record.holders.remove(op.node)
+        self._settle(record, now)
+        self._see_it_placed(record, now)
+        return self._standing(record, files=True)
+
+    def _reopen(self, op: Reopen, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        is_it = 0 < op.generation == record.generation and record.state is not TaskState.FAILED
+        if is_it and record.state is TaskState.COMPLETE:
+            record.winner = ""
+            record.copies.clear()
+            record.holders.clear()
+            record.backups = 0
+            self._empty_outbox(op.task)
+            record.move(TaskState.READY, now)
+            self.complete -= 1
+            self._settle(record, now)
+            self._see_it_placed(record, now)
+        return self._standing(record, granted=is_it, files=True)
+
+    def _postpone(self, op: Postpone, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        record.end(op.attempt)
+        known = record.notices.get(op.parent, 0)
+        required = record.required.get(op.parent, 1)
+        if op.generation >= required and record.state not in FINAL:
+            record.required[op.parent] = op.generation + 1
+            if required <= known <= op.generation:
+                record.waiting_for += 1
+        self._settle(record, now)
+        self._see_it_placed(record, now)
+        in_vain = record.state is TaskState.FAILED and bool(record.failed_parent)
+        return self._standing(record, granted=in_vain)
+
+    def _add_copies(self, op: AddCopies, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        copies = self.inputs.setdefault(op.task, {}) if record is None else record.copies
+        for copy in op.copies:
+            copies.setdefault(copy.file, {})[copy.node] = None
+        return self._about(op.task, files=False)
+
+    def _drop_copies(self, op: DropCopies, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        copies = self.inputs.get(op.task, {}) if record is None else record.copies
+        for copy in op.copies:
+            copies.get(copy.file, {}).pop(copy.node, None)
+        return self._about(op.task, files=False)
+
+    def _look(self, op: Look, now: float) -> Answer:
+        return self._about(op.task, files=True)
+
+    def _about(self, owner: TaskId, *, files: bool) -> Answer:
+        """Files only if asked for: a popular one is at every node."""
+        record = self.tasks.get(owner)
+        if record is not None:
+            return self._standing(record, files=files)
+        held = self.inputs.get(owner)
+        if held is None:
+            return self._unknown(owner)
+        places = held.items() if files else ()
+        copies = tuple(Copy(file, node) for file, nodes in places for node in nodes)
+        return Standing(owner, TaskState.COMPLETE, 0, copies=copies)
+
+    def _unknown(self, task: TaskId) -> Standing:
+        return Standing(task, TaskState.WAITING, 0, unknown=True)
+
+    def _standing(
+        self, record: TaskRecord, *, granted: bool = False, files: bool = False
+    ) -> Standing:
+        spec = record.spec
+        return Standing(
+            task=spec.id,
+            state=record.state,
+            generation=record.generation,
+            preferred=spec.preferred,
+            priority=spec.priority,
+            seconds=spec.runtime_seconds,
+            granted=granted,
+            more_backups=record.backups < spec.backups_max,
+            live_attempts=len(record.attempts),
+            placement=record.placement,
+            children=spec.children if record.state is TaskState.FAILED else (),
+            copies=record.known_copies() if files else (),
+            inputs=spec.inputs if files else (),
+            input_copies=tuple(record.input_copies.values()) if files else (),
+        )
+
+    # --- what a patrol finds ---------------------------------------------------------------------
+
+    def _find_undelivered(self, op: Patrol, now: float) -> list[Undelivered]:
+        found: list[Undelivered] = []
+        while len(found) < op.limit:
+            task = self._next_outbox(now, op.stale_seconds)
+            if task is None:
+                break
+            self._empty_outbox(task)
+            self._outboxes_given[task] = now + PATROL_HOLD_SECONDS
+            record = self.tasks[task]
+            found.append(
+                Undelivered(
+                    task=task,
+                    generation=record.generation,
+                    failed=record.state is TaskState.FAILED,
+                    placement=0 if record.state in FINAL else record.placement,
+                    children=record.spec.children,
+                    copies=record.known_copies(),
+                    winner=record.winner if record.state is TaskState.COMPLETE else "",
+                )
+            )
+        return found
+
+    def _next_outbox(self, now: float, stale_seconds: float) -> TaskId | None:
+        """The one longest due, stale or given away in vain: neither kind holds up the other."""
+        first: list[tuple[float, TaskId]] = []
+        for outboxes, seconds in ((self._outboxes_given, 0.0), (self.outboxes, stale_seconds)):
+            if outboxes:
+                task, since = next(iter(outboxes.items()))
+                first.append((since + seconds, task))
+        due, task = min(first, default=(inf, TaskId("")))
+        return task if due <= now else None
+
+    def _find_suspects(self, op: Patrol, now: float) -> list[Suspect]:
+        """The attempts longest not asked after. Each goes to the end of the line when asked."""
+        found: list[Suspect] = []
+        while self._begun and len(found) < SUSPECTS_MAX:
+            name, (task, since) = next(iter(self._begun.items()))
+            if since + op.suspect_seconds > now:
+                break
+            del self._begun[name]
+            attempt = self.tasks[task].attempts.get(name)
+            if attempt is not None:
+                self._begun[name] = (task, now)
+                found.append(Suspect(task, name, attempt.node, attempt.incarnation))
+        return found
+
+    def _recount(self, op: Recount, now: float) -> Answer:
+        """A page may be short; only a cursor of -1 ends the count."""
+        stop = min(op.cursor + op.limit, len(self._submitted))
+        records = (self.tasks[task] for task in self._submitted[op.cursor : stop])
+        tasks = tuple(
+            Unfinished(record.spec.id, record.missing())
+            for record in records
+            if record.state not in FINAL
+        )
+        return Page(op.shard, tasks, stop if stop < len(self._submitted) else -1)
