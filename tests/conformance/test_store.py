@@ -3,11 +3,14 @@
 Only `Store.call` and the clock are used, so that a store is free to keep its state as it likes.
 """
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from conformance.store_cases import HOLD, LEASE, STALE, Asker, HandClock, a_task, entry, run_alone
+from dataward.kernel import VirtualKernel
 from dataward.model.operations import (
     AddCopies,
     Begun,
@@ -28,8 +31,10 @@ from dataward.model.operations import (
     Seize,
     Standing,
     Submit,
+    shard_of,
 )
 from dataward.model.states import TaskState
+from dataward.stores.embedded import EmbeddedSettings, EmbeddedStore
 from dataward.stores.memory import MemoryStore
 
 
@@ -38,9 +43,46 @@ def a_memory_store(shards: int) -> Asker:
     return Asker(MemoryStore(clock, shards), clock, run_alone)
 
 
-STORES: dict[str, Callable[[], Asker]] = {
-    "memory": lambda: a_memory_store(1),
-    "memory, in shards": lambda: a_memory_store(5),
+def a_directory(request: pytest.FixtureRequest) -> Path:
+    """Whose files are never synced: no test here pulls the plug, and disks are slow."""
+    for sync in ("fsync", "fdatasync"):
+        request.getfixturevalue("monkeypatch").setattr(os, sync, lambda file: None, raising=False)
+    return request.getfixturevalue("tmp_path")
+
+
+def an_embedded_store(request: pytest.FixtureRequest, shards: int) -> Asker:
+    directory, clock = a_directory(request), HandClock()
+    store = EmbeddedStore(directory, clock, VirtualKernel(), shards)
+    request.addfinalizer(store.close)
+    return Asker(store, clock, run_alone)
+
+
+class ReopenedStore:
+    """An embedded store opened for every call: what it knows, it has read from its file."""
+
+    def __init__(self, directory, clock, shards: int, **settings) -> None:
+        self.shard_count = shards
+        self._settings = EmbeddedSettings(**settings)
+        self._given = (directory, clock, VirtualKernel(), shards)
+
+    async def call(self, operations):
+        with EmbeddedStore(*self._given, settings=self._settings) as store:
+            return await store.call(operations)
+
+
+def a_reopened_store(request: pytest.FixtureRequest, shards: int, **settings) -> Asker:
+    directory, clock = a_directory(request), HandClock()
+    return Asker(ReopenedStore(directory, clock, shards, **settings), clock, run_alone)
+
+
+STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {
+    "memory": lambda _: a_memory_store(1),
+    "memory, in shards": lambda _: a_memory_store(5),
+    "embedded, in shards": lambda request: an_embedded_store(request, 5),
+    "embedded, reopened": lambda request: a_reopened_store(request, 1),
+    "embedded, compacted": lambda request: a_reopened_store(
+        request, 2, compact_bytes_min=0, compact_ratio=0
+    ),
 }
 
 WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED = TaskState
@@ -48,7 +90,7 @@ WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED = TaskState
 
 @pytest.fixture(params=list(STORES))
 def store(request: pytest.FixtureRequest) -> Asker:
-    return STORES[request.param]()
+    return STORES[request.param](request)
 
 
 def a_chain(store: Asker, **of_the_child: int) -> None:
@@ -64,6 +106,13 @@ def a_child_under_way(store: Asker) -> None:
     store.complete("parent", "n1.1.1")
     store.notify("child", "parent")
     store.begin("child", "n2.1.1")
+
+
+def names_on_one_shard(store: Asker, count: int) -> list[str]:
+    """In order. The limits of a patrol are each shard's."""
+    shards = store.store.shard_count
+    names = (f"t{i:03}" for i in range(1000))
+    return [name for name in names if shard_of(Look(name), shards) == 0][:count]
 
 
 def reasons(*answers: object) -> list[str]:
@@ -747,16 +796,30 @@ def test_an_outbox_emptied_by_the_one_who_found_it_is_not_found_again(store):
 
 
 def test_a_patrol_finds_no_more_than_its_limit_and_the_oldest_first(store):
-    if store.store.shard_count > 1:
-        pytest.skip("the limit is each shard's")
-    for name in "abc":
+    first, second, third = names_on_one_shard(store, 3)
+    for name in (first, second, third):
         store.submit(a_task(name, children=["z"]))
         store.complete(name)
         store.clock.move(1.0)
     store.clock.move(STALE)
 
-    assert store.patrol(limit=2).untold() == ["a", "b"]
-    assert store.patrol(limit=2).untold() == ["c"]
+    assert store.patrol(limit=2).untold() == [first, second]
+    assert store.patrol(limit=2).untold() == [third]
+
+
+def test_an_outbox_that_nobody_can_empty_does_not_keep_others_from_being_found(store):
+    hopeless, other = names_on_one_shard(store, 2)
+    store.submit(a_task(hopeless, children=["z"]), a_task(other, children=["z"]))
+    store.complete(hopeless)
+    store.clock.move(STALE)
+    store.complete(other)
+
+    found = []
+    for _ in range(4):
+        found += store.patrol(limit=1).untold()
+        store.clock.move(STALE)
+
+    assert {hopeless, other} <= set(found)
 
 
 def test_word_that_an_earlier_generation_was_told_does_not_empty_the_outbox(store):
@@ -855,6 +918,19 @@ def test_a_task_its_node_keeps_needs_no_placing(store):
 
     store.release("a", "n1.1.1", keep=True)
 
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_task_that_waits_again_needs_no_placing(store):
+    store.submit(a_task("join", parents=["a", "b"]))
+    store.notify("join", "a", 2)
+    store.notify("join", "b", 1)
+    store.begin("join", "n1.1.1")
+
+    states = [store.postpone("join", "n1.1.1", parent, 1).state for parent in "ab"]
+
+    assert states == [READY, WAITING]
     store.clock.move(STALE)
     assert not store.patrol().undelivered
 
@@ -1531,6 +1607,16 @@ def test_a_restatement_repeated_is_answered_alike(store):
     restatement = Restate("n1", 1, (entry("a"), entry("b")))
 
     assert store.ask(restatement) == store.ask(restatement)
+
+
+def test_what_a_node_restates_after_its_lease_ran_out_unnoticed_is_looked_after(store):
+    store.join("n1")
+    store.clock.move(2 * LEASE)
+    store.patrol()
+
+    store.ask(Restate("n1", 1, (entry("a"),)))
+
+    assert store.patrol().orphaned("n1") == ["a"]
 
 
 def test_an_outdated_incarnation_restates_nothing(store):

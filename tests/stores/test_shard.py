@@ -143,8 +143,9 @@ class Books:
         elif isinstance(op, TakeOver) and before is not None:
             fence = (op.task, op.node)
             self.fences[fence] = max(self.fences[fence], op.incarnation)
-        elif isinstance(op, Delivered) and not op.placement:
-            self.told[op.task] = op.generation
+        elif isinstance(op, Delivered) and before in FINAL and not op.placement:
+            if op.generation == answer.generation:
+                self.told[op.task] = op.generation
         elif isinstance(op, Enqueue):
             self.there.update((op.node, queued.task) for queued in op.entries)
         elif isinstance(op, LetGo):
