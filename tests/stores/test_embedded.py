@@ -32,7 +32,14 @@ from dataward.model.operations import (
     Submit,
 )
 from dataward.model.states import TaskState
-from dataward.stores.embedded import EmbeddedSettings, EmbeddedStore, ShardState, state_of
+from dataward.stores import embedded
+from dataward.stores.embedded import (
+    EmbeddedSettings,
+    EmbeddedStore,
+    ShardState,
+    shard_from,
+    state_of,
+)
 from dataward.stores.journal import DirectoryInUse
 from dataward.stores.memory import MemoryStore
 from dataward.stores.shard import Shard
@@ -233,6 +240,16 @@ def test_a_journal_that_says_what_is_not_known_is_not_opened(tmp_path):
 
     with pytest.raises(FormatError, match=r"does not know.*Juggle"):
         an_open_store(tmp_path)
+
+
+def test_a_directory_is_made_with_its_parents_each_to_last(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/dev/fd/{file}")))
+
+    an_open_store(tmp_path / "new" / "store").close()
+
+    assert synced[:2] == [str(tmp_path), str(tmp_path / "new")]
+    assert synced[-1] == str(tmp_path / "new" / "store")
 
 
 def test_a_directory_is_open_once(tmp_path):
@@ -439,6 +456,28 @@ def test_a_store_that_does_much_and_keeps_little_has_a_short_journal(tmp_path):
         assert state(store) == before
 
 
+def test_a_store_that_keeps_much_is_not_written_anew_each_time(tmp_path):
+    with an_open_store(tmp_path, compact_bytes_min=100, compact_ratio=3.0) as store:
+        ask(store, *(submit(f"t{i}") for i in range(300)))
+        files = []
+        for i in range(300):
+            ask(store, Begin(f"t{i}", "n1.1.1", "n1"))
+            files.append((tmp_path / "journal").stat().st_ino)
+
+    assert len([i for i in range(299) if files[i + 1] != files[i]]) <= 1
+
+
+def test_a_shard_from_a_snapshot_is_made_of_the_same_things():
+    """A plain dict would keep the order too, but take ever longer to find its oldest entry."""
+    shard = Shard(3)
+
+    written = msgspec.msgpack.encode(state_of(shard))
+    again = shard_from(msgspec.msgpack.decode(written, type=ShardState))
+
+    kinds = [{name: type(value) for name, value in vars(one).items()} for one in (shard, again)]
+    assert kinds[0] == kinds[1]
+
+
 def test_what_comes_while_the_journal_is_written_anew_comes_after_it(tmp_path):
     run = Run(tmp_path, compact_bytes_min=0, compact_ratio=0)
     outcomes = [run.call(submit("a")), run.call(submit("b")), run.call(submit("c"))]
@@ -466,6 +505,23 @@ def test_a_journal_that_could_not_be_written_anew_is_still_good(tmp_path, monkey
 
     assert known(tmp_path, "kept", "a") == [True, False]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["journal", "lock"]
+
+
+def test_a_snapshot_that_finds_no_memory_stops_the_store_and_keeps_nobody_waiting(
+    tmp_path, monkeypatch
+):
+    def fails(shard) -> None:
+        raise MemoryError("none left")
+
+    store = an_open_store(tmp_path, compact_bytes_min=0, compact_ratio=0)
+    ask(store, submit("kept"))
+    with monkeypatch.context() as patch:
+        patch.setattr(embedded, "state_of", fails)
+        with pytest.raises(StoreUnavailable, match="none left"):
+            ask(store, submit("a"))
+    store.close()
+
+    assert known(tmp_path, "kept", "a") == [True, False]
 
 
 def test_a_successor_whose_writer_was_killed_is_swept_away(tmp_path):

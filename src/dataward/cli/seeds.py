@@ -75,8 +75,9 @@ def seeds_command(
     ):
         verdicts.append(verdict)
         if verdict.problem and sum(1 for v in verdicts if v.problem) <= SHOWN:
-            watching.print(f"seed {verdict.seed} ({verdict.workflow}): {verdict.problem}")
-            watching.print(f"  replay: dataward seeds --seed {verdict.seed} --faults {faults}")
+            problem = f"seed {verdict.seed} ({verdict.workflow}): {verdict.problem}"
+            replay = f"  replay: dataward seeds --seed {verdict.seed} --faults {faults}"
+            watching.print(f"{problem}\n{replay}", soft_wrap=True)
     bad = [verdict for verdict in verdicts if verdict.problem]
     if json:
         print_json({"faults": faults, "seeds": len(chosen), "failed": len(bad), "verdicts": bad})

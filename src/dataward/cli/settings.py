@@ -11,12 +11,13 @@ from dataward.node.settings import NodeSettings
 def change_settings(settings: NodeSettings, pairs: list[str]) -> NodeSettings:
     """The settings with some of them changed, each value read as its field's type."""
     known = {field.name: getattr(settings, field.name) for field in fields(NodeSettings)}
+    changes = {}
     for pair in pairs:
         name, given, text = pair.partition("=")
         if not given or name not in known:
             raise SettingError(f"no node setting is called {name!r}; there are {', '.join(known)}")
-        settings = replace(settings, **{name: _read(name, text, known[name])})
-    return settings
+        changes[name] = _read(name, text, known[name])
+    return replace(settings, **changes)
 
 
 def _read(name: str, text: str, present: Any) -> Any:

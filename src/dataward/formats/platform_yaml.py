@@ -68,11 +68,11 @@ def read_platform(path: Path | str) -> Platform:
     if groups is None or not isinstance(groups.value, list):
         raise FormatError(source, "needs a list of groups under 'nodes'", place=f"line {root.line}")
     fields = _read(top, _PLATFORM, "the platform", source)
-    if store is not None:
-        part = _mapping(store, "the store", source)
-        fields["store"] = StoreModel(**_read(part, _STORE, "the store", source))
+    part = _mapping(store, "the store", source) if store is not None else {}
+    store_fields = _read(part, _STORE, "the store", source)
     machines = [m for group in groups.value for m in _machines(group, source)]
     try:
+        fields["store"] = StoreModel(**store_fields)
         return Platform(machines=tuple(machines), **fields)
     except SettingError as error:
         raise FormatError(source, str(error)) from error

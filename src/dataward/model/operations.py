@@ -87,6 +87,7 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     replica: bool = False
     seconds: float = 0.0  # how much work it is thought to be
     generation: int = 1  # which completion of the task this is about
+    given: bool = False  # moved here by another node's balancer, so not to be given on
 
 
 # --- about a task --------------------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 from dataward.errors import SettingError
+from dataward.model.operations import ORIGIN
 
 GBPS = 125e6  # bytes per second
+RESERVED = frozenset({ORIGIN, "client"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class StoreModel:
     latency_seconds: float = 0.0003  # one way
     service_seconds: float = 0.00001  # an operation; Valkey does some 100,000 a second a core
 
+    def __post_init__(self) -> None:
+        if self.shards < 1:
+            raise SettingError(f"the store needs at least 1 shard, not {self.shards}")
+
 
 @dataclass(frozen=True, slots=True)
 class Platform:
@@ -59,20 +66,31 @@ class Platform:
         if len({machine.id for machine in self.machines}) < len(self.machines):
             raise SettingError("two nodes of the platform have the same name")
         for machine in self.machines:
-            _check_positive(machine)
+            _check_machine(machine)
+        _check_above_zero("the origin's bandwidth", self.origin_bytes_per_second)
+        if not self.site_bytes_per_second > 0:
+            raise SettingError("the sites' bandwidth must be above 0")
+        if self.copies < 1:
+            raise SettingError(f"inputs need at least 1 copy each, not {self.copies}")
 
     @property
     def cores(self) -> int:
         return sum(machine.cores for machine in self.machines)
 
 
-def _check_positive(machine: Machine) -> None:
+def _check_above_zero(what: str, value: float) -> None:
+    if not 0 < value < inf:
+        raise SettingError(f"{what} must be above 0 and finite, not {value:g}")
+
+
+def _check_machine(machine: Machine) -> None:
+    if machine.id in RESERVED or machine.id.startswith("store-"):
+        raise SettingError(f"a node cannot be called {machine.id!r}: that is somebody else")
     for name in (
         "cores", "speed", "memory_bytes", "capacity_bytes", "disk_bytes_per_second",
         "up_bytes_per_second", "down_bytes_per_second",
     ):  # fmt: skip
-        if not getattr(machine, name) > 0:
-            raise SettingError(f"node {machine.id!r} needs {name} above 0")
+        _check_above_zero(f"{name} of node {machine.id!r}", getattr(machine, name))
 
 
 def uniform_platform(nodes: int, *, cores: int = 4, bandwidth: float = GBPS) -> Platform:

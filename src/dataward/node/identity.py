@@ -16,6 +16,7 @@ class Identity:
 
     node: NodeId
     incarnation: int
+    joined: bool = False  # whether the store knows this incarnation
     holdings: dict[TaskId, tuple[QueueEntry, int]] = field(default_factory=dict)
     """What the node holds in the store, each with the ticket of its stay."""
     _attempts: int = 0
@@ -26,4 +27,5 @@ class Identity:
 
     def be_reborn(self) -> None:
         self.incarnation += 1
+        self.joined = False
         self.holdings.clear()

@@ -97,7 +97,7 @@ class LoadBalancer:
             gift = [entry for entry in gift if self.queue.remove(entry.task)]
         if not gift:
             return []
-        entries = [msgspec.structs.replace(entry, replica=replica) for entry in gift]
+        entries = [msgspec.structs.replace(entry, replica=replica, given=True) for entry in gift]
         await self.herald.enqueue({target: entries}, "given")
         if not replica:
             for entry in gift:

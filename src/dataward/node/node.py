@@ -98,14 +98,15 @@ class Node:
             self.identity.incarnation = member.incarnation + 1
             await self._join()
             return
+        self.identity.joined = True
         now = self.world.kernel.now()
         self.world.emit(NodeJoined(now, self.world.node, self.identity.incarnation))
         self.decision_maker.look()
 
     def _on_lease_lost(self, incarnation: int) -> None:
         """Others are taking over what this node held: let it all go and come back as new."""
-        if incarnation != self.identity.incarnation:
-            return
+        if incarnation != self.identity.incarnation or not self.identity.joined:
+            return  # an earlier life, or one that has no lease to lose yet
         self.attempts.cancel_all()
         self.queue.clear()
         self.committer.forget()

@@ -19,10 +19,13 @@ class ReadyQueue:
     def __init__(self, grown: Event, offered: Event) -> None:
         self.grown = grown  # set while there is something to take
         self.offered = offered  # set while there is something to give
-        self._entries: dict[TaskId, QueueEntry] = {}
-        self._urgent: list[QueueEntry] = []
-        self._replicas: list[QueueEntry] = []
-        self._patient: list[tuple[float, TaskId, QueueEntry]] = []
+        # Each with the number of its stay: the same entry may leave and come back, and what a heap
+        # still has of an earlier stay is passed over.
+        self._entries: dict[TaskId, tuple[QueueEntry, int]] = {}
+        self._stays = 0
+        self._urgent: list[tuple[QueueEntry, int]] = []
+        self._replicas: list[tuple[QueueEntry, int]] = []
+        self._patient: list[tuple[float, TaskId, int]] = []
         self._shared: set[TaskId] = set()
         self._givable: set[TaskId] = set()
         self.load_seconds = 0.0
@@ -41,15 +44,17 @@ class ReadyQueue:
     def put(self, entry: QueueEntry) -> None:
         if entry.task in self._entries:
             return
-        self._entries[entry.task] = entry
+        self._stays += 1
+        self._entries[entry.task] = (entry, self._stays)
         if entry.replica:
-            heappush(self._replicas, entry)
+            heappush(self._replicas, (entry, self._stays))
             self._shared.add(entry.task)
         else:
-            heappush(self._urgent, entry)
-            heappush(self._patient, (-entry.priority, entry.task, entry))
-            self._givable.add(entry.task)
-            self.offered.set()
+            heappush(self._urgent, (entry, self._stays))
+            if not entry.given:
+                heappush(self._patient, (-entry.priority, entry.task, self._stays))
+                self._givable.add(entry.task)
+                self.offered.set()
         self.load_seconds += weight(entry)
         self.grown.set()
 
@@ -60,29 +65,35 @@ class ReadyQueue:
         """
         for heap in (self._urgent, self._replicas):
             while heap:
-                entry = heappop(heap)
-                if self._entries.get(entry.task) is entry:
+                entry, stay = heappop(heap)
+                if self._is_here(entry.task, stay):
                     self._forget(entry)
                     return entry
         return None
 
+    def _is_here(self, task: TaskId, stay: int) -> bool:
+        present = self._entries.get(task)
+        return present is not None and present[1] == stay
+
     def least_urgent(self, count: int) -> list[QueueEntry]:
         """Up to so many own entries from the far end that may be given, left where they are."""
-        seen: list[tuple[float, TaskId, QueueEntry]] = []
+        seen: list[tuple[float, TaskId, int]] = []
         while self._patient and len(seen) < count:
             item = heappop(self._patient)
-            if item[1] in self._givable and self._entries.get(item[1]) is item[2]:
+            if item[1] in self._givable and self._is_here(item[1], item[2]):
                 seen.append(item)
         for item in seen:
             heappush(self._patient, item)
-        return [entry for _, _, entry in seen]
+        return [self._entries[task][0] for _, task, _ in seen]
 
     def remove(self, task: TaskId, up_to_generation: int | None = None) -> bool:
         """Take a task out, if it is here for no later completion than this one."""
-        entry = self._entries.get(task)
-        if entry is None or entry.generation > (up_to_generation or entry.generation):
+        present = self._entries.get(task)
+        if present is None:
             return False
-        self._forget(entry)
+        if up_to_generation is not None and present[0].generation > up_to_generation:
+            return False
+        self._forget(present[0])
         return True
 
     def _forget(self, entry: QueueEntry) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from dataward.errors import SettingError
+
 
 class Neighbourhood(Enum):
     STATIC = "static"  # drawn once
@@ -32,3 +34,15 @@ class NodeSettings:
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
     company_seconds: float = 0.05  # ours: how long what is not urgent waits for more to send
     load_report_share: float = 0.25  # ours: a change of load by this share is told to others
+
+    def __post_init__(self) -> None:
+        for name in ("claim_max", "transfers_max", "fetch_rounds", "patrol_limit"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"a node with {name} 0 would stand still; give at least 1")
+        for name in ("lease_seconds", "validation_seconds", "pause_seconds_min", "retry_seconds"):
+            if not getattr(self, name) > 0:
+                raise SettingError(f"a node with {name} 0 would do nothing else; give more")
+        if self.validation_seconds >= self.lease_seconds:
+            raise SettingError(
+                "validation_seconds must be below lease_seconds, or every lease would expire"
+            )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from math import inf
 from random import Random
 
 from dataward.errors import SettingError
@@ -69,6 +70,8 @@ def parse_faults(text: str) -> FaultPlan:
             raise SettingError(f"{word!r}: {name} takes a number, not {value!r}") from None
         if number < 0:
             raise SettingError(f"{word!r}: {name} cannot be negative")
+        if not number < inf:
+            raise SettingError(f"{word!r}: {name} takes a number, not {value!r}")
         plan = replace(plan, **{name: number})  # type: ignore[arg-type]
     return plan
 

@@ -27,7 +27,7 @@ from dataward.model.operations import (
     shard_of,
 )
 from dataward.model.workflow import FileId, TaskId
-from dataward.stores.journal import DirectoryLock, Journal
+from dataward.stores.journal import DirectoryLock, Journal, make_directory
 from dataward.stores.node_record import NodeRecord
 from dataward.stores.shard import Shard
 from dataward.stores.task_record import TaskRecord
@@ -60,9 +60,10 @@ def at_once(work: Work, done: Done) -> None:
 class EmbeddedSettings:
     """When the journal is written anew as what its operations came to.
 
-    Never below the minimum, which is read back in about a second; then whenever it has grown to
-    so many times what it was: a file is at most that many times too long, and what is written
-    anew is at most a third of what was written before.
+    Never below the minimum, some 250,000 operations, which are read back in 2 to 4 s; then when
+    it has grown to so many times what it was written anew as. Measured, a task that was submitted,
+    begun and committed takes 200 bytes as operations and 420 in a snapshot: what is gained are
+    renewals, claims and patrols, which never end, while tasks do.
     """
 
     compact_bytes_min: int = 16 << 20
@@ -146,7 +147,7 @@ class EmbeddedStore:
         self._stopped = ""
         self._writing: _Group | None = None
         self._next = _Group(kernel.event())
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._lock = DirectoryLock(directory)
         try:
             self._journal = self._open(directory / "journal")
@@ -232,13 +233,22 @@ class EmbeddedStore:
         if self._writing is not None or self._stopped or not group.records:
             return
         self._writing, self._next = group, _Group(self._kernel.event())
-        if compacts := self._journal.size_bytes > self._compact_above_bytes:
+        compacts = self._journal.size_bytes > self._compact_above_bytes
+        done = partial(self._on_written, group, compacts)
+        try:
             # The shards have applied what is in the group, and nothing that is not.
-            work = partial(self._journal.replace, self._snapshots())
-        else:
-            payload = self._encode([msgspec.Raw(record) for record in group.records])
-            work = partial(self._journal.append, payload)
-        self._off_loop(work, partial(self._on_written, group, compacts))
+            work = self._compaction() if compacts else partial(self._append, group.records)
+            self._off_loop(work, done)
+        except Exception as error:
+            # A snapshot takes memory, which may run out: whoever waits must be told.
+            done(error)
+
+    def _compaction(self) -> Work:
+        return partial(self._journal.replace, self._snapshots())
+
+    def _append(self, records: Sequence[bytes]) -> None:
+        """Off the loop, where there is no hurry."""
+        self._journal.append(msgspec.msgpack.encode([msgspec.Raw(record) for record in records]))
 
     def _on_written(self, group: _Group, compacts: bool, error: BaseException | None) -> None:
         self._writing = None

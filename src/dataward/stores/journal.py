@@ -44,6 +44,14 @@ class DirectoryInUse(DatawardError):  # noqa: N818 - a condition, as those in wo
         super().__init__(f"{directory} is in use by {who}; only one at a time may have it open")
 
 
+def make_directory(directory: Path) -> None:
+    """Make it if it is not there, and its parents, so that no loss of power takes it away."""
+    if not directory.is_dir():
+        make_directory(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync_directory(directory.parent)
+
+
 class DirectoryLock:
     """Keeps a directory to one process, until released or until the process ends, however."""
 
@@ -57,8 +65,9 @@ class DirectoryLock:
             holder = self._file.read(20).decode(errors="replace").strip()
             self._file.close()
             raise DirectoryInUse(directory, holder) from None
-        self._file.truncate(0)
-        self._file.write(b"%d\n" % os.getpid())
+        with suppress(OSError):  # only for others to read: a full disk may still be opened
+            self._file.truncate(0)
+            self._file.write(b"%d\n" % os.getpid())
 
     def release(self) -> None:
         self._file.close()

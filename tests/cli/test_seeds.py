@@ -1,0 +1,85 @@
+"""`dataward seeds`: a failing seed fails the command and says how to see it again."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from cli.conftest import Dataward
+from dataward.cli import seeds
+from dataward.cli.exit_codes import ExitCode
+from dataward.cli.seeds import Verdict
+
+
+@pytest.fixture
+def _every_third_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def try_seed(seed: int, faults: str) -> Verdict:
+        problem = "" if seed % 3 else "InvariantBroken: t1 was committed twice"
+        return Verdict(seed, "montage", problem, checks=10, faults=2)
+
+    def in_this_process(chosen: list[int], faults: str) -> Iterator[Verdict]:
+        return (try_seed(seed, faults) for seed in chosen)
+
+    monkeypatch.setattr(seeds, "try_seed", try_seed)
+    monkeypatch.setattr(seeds, "_verdicts", in_this_process)
+
+
+def test_a_seed_that_holds_is_counted(dataward: Dataward) -> None:
+    said = dataward("seeds", "--seed", "1", "--faults", "crashes")
+
+    assert said.code == ExitCode.OK
+    assert "1 of 1 seeds hold under crashes" in said.out
+    assert not said.err
+
+
+def test_seeds_run_on_all_cores_in_order(dataward: Dataward) -> None:
+    said = dataward("seeds", "-n", "3", "--first", "5", "--faults", "none")
+
+    assert said.code == ExitCode.OK
+    assert "3 of 3 seeds hold under none" in said.out
+
+
+@pytest.mark.usefixtures("_every_third_fails")
+def test_a_failing_seed_fails_the_command_and_can_be_replayed(dataward: Dataward) -> None:
+    faults = "chaos,crash=0.3,partitions=4,partition_seconds=200"  # a command to copy, in one line
+
+    said = dataward("seeds", "-n", "4", "--first", "2", "--faults", faults)
+
+    assert said.code == ExitCode.FAILED
+    assert "seed 3 (montage): InvariantBroken: t1 was committed twice" in said.err
+    assert f"replay: dataward seeds --seed 3 --faults {faults}\n" in said.err
+    assert "seed 4" not in said.err
+    assert f"3 of 4 seeds hold under {faults}: 8 faults, 40 checks" in said.out
+
+
+@pytest.mark.usefixtures("_every_third_fails")
+def test_json_has_every_failing_seed(dataward: Dataward) -> None:
+    said = dataward("seeds", "-n", "60", "--json")
+
+    assert said.code == ExitCode.FAILED
+    document = json.loads(said.out)
+    assert (document["faults"], document["seeds"], document["failed"]) == ("chaos", 60, 20)
+    assert [verdict["seed"] for verdict in document["verdicts"]] == list(range(0, 60, 3))
+
+
+@pytest.mark.usefixtures("_every_third_fails")
+def test_the_text_shows_only_the_first_few(dataward: Dataward) -> None:
+    said = dataward("seeds", "-n", "60")
+
+    assert said.err.count("replay:") == seeds.SHOWN
+
+
+def test_whatever_goes_wrong_in_a_trial_is_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(seeds, "run_trial", break_down)
+
+    assert seeds.try_seed(7, "none").problem == "ZeroDivisionError: oh"
+
+
+def test_a_fault_nobody_knows_is_refused_before_anything_runs(dataward: Dataward) -> None:
+    said = dataward("seeds", "--faults", "gremlins")
+
+    assert said.code == ExitCode.USAGE
+    assert "no fault is called 'gremlins'; there are none, crashes" in " ".join(said.err.split())

@@ -1,0 +1,77 @@
+"""`--set name=value`, read as the type of the setting it names."""
+
+from dataclasses import fields
+
+import pytest
+
+from dataward.cli.settings import change_settings
+from dataward.errors import SettingError
+from dataward.node.settings import Neighbourhood, NodeSettings
+
+
+def change(*pairs: str) -> NodeSettings:
+    return change_settings(NodeSettings(), list(pairs))
+
+
+def test_values_are_read_as_their_settings_type() -> None:
+    changed = change(
+        "lease_seconds=100", "backups_max=1", "giving=off", "neighbourhood=static", "claim_max=7"
+    )
+
+    assert changed == NodeSettings(
+        lease_seconds=100.0,
+        backups_max=1,
+        giving=False,
+        neighbourhood=Neighbourhood.STATIC,
+        claim_max=7,
+    )
+    assert isinstance(changed.lease_seconds, float)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("true", True), ("On", True), ("1", True), ("FALSE", False), ("off", False), ("0", False)],
+)
+def test_a_switch_has_several_words(word: str, value: bool) -> None:
+    assert change(f"replication={word}").replication is value
+
+
+def test_the_last_of_two_counts() -> None:
+    assert change("backups_max=1", "backups_max=5").backups_max == 5
+
+
+def test_nothing_asked_nothing_changed() -> None:
+    assert change() == NodeSettings()
+
+
+def test_every_setting_can_be_set_to_what_it_is() -> None:
+    settings = NodeSettings()
+    for field in fields(NodeSettings):
+        present = getattr(settings, field.name)
+        text = present.value if isinstance(present, Neighbourhood) else str(present)
+        assert change(f"{field.name}={text}") == settings
+
+
+@pytest.mark.parametrize(
+    ("pair", "problem"),
+    [
+        ("speed=3", "no node setting is called 'speed'; there are lease_seconds, "),
+        ("giving", "no node setting is called 'giving'|takes|there are"),
+        ("=3", "no node setting is called ''"),
+        ("giving=perhaps", "giving cannot be 'perhaps'; at present it is true"),
+        ("giving=", "giving cannot be ''"),
+        ("backups_max=1.5", "backups_max cannot be '1.5'; at present it is 2"),
+        ("neighbourhood=far", "neighbourhood cannot be 'far'; at present it is dynamic"),
+        ("lease_seconds=-1", "lease_seconds cannot be -1"),
+        ("lease_seconds=nan", "lease_seconds cannot be nan"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(pair: str, problem: str) -> None:
+    with pytest.raises(SettingError, match=problem):
+        change(pair)
+
+
+@pytest.mark.parametrize("name", ["claim_max", "transfers_max", "fetch_rounds"])
+def test_what_would_stop_a_node_is_refused(name: str) -> None:
+    with pytest.raises(SettingError):
+        change(f"{name}=0")

@@ -1,0 +1,265 @@
+"""`dataward simulate`: a table for people, JSON for programs, and events for other commands."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from builders import a_diamond
+from cli.conftest import Dataward
+from dataward import write_workflow
+from dataward.cli.exit_codes import ExitCode
+from dataward.generate import generate
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.events import RunEnded, RunStarted
+from dataward.reports.event_file import EventFileReader
+
+KEYS = [
+    "strategy", "nodes", "makespan_seconds", "lower_bound_seconds", "utilisation", "bytes_moved",
+    "locality", "replicas_run", "replicas_wasted", "messages", "events", "wall_seconds",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _workflows(_a_plain_place: None) -> None:
+    write_workflow(a_diamond(), "diamond.json")
+    write_workflow(generate("montage", 30, seed=1), "montage.json")
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def test_json_has_the_promised_keys_first(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--nodes", "4", "--json")
+
+    assert said.code == ExitCode.OK
+    (row,) = json.loads(said.out)
+    assert list(row)[: len(KEYS)] == KEYS
+    assert (row["strategy"], row["nodes"]) == ("adage", 4)
+    assert row["makespan_seconds"] >= row["lower_bound_seconds"] > 0
+    assert 0 < row["utilisation"] <= 1
+    assert 0 <= row["locality"] <= 1
+    assert (row["tasks"], row["complete"], row["failed"], row["seed"]) == (30, 30, 0, 0)
+    assert row["events"] > row["tasks"]
+    assert row["messages"] > 0
+
+
+def test_several_strategies_are_several_rows(dataward: Dataward) -> None:
+    names = ["adage", "adage-no-giving", "adage-random"]
+
+    said = dataward("simulate", "montage.json", "--strategy", ",".join(names), "--json")
+
+    assert [row["strategy"] for row in json.loads(said.out)] == names
+
+
+def test_the_table_has_a_column_for_each_strategy(dataward: Dataward) -> None:
+    said = dataward(
+        "simulate", "montage.json", "--nodes", "4", "--strategy", "adage,adage-random",
+    )  # fmt: skip
+
+    assert said.code == ExitCode.OK
+    assert "montage" in said.out.splitlines()[0]
+    assert "30 tasks on 4 nodes, 16 cores; seed 0, faults none" in said.out
+    for row in (
+        "makespan", "speed-up", "utilisation", "bytes moved", "input bytes found locally",
+        "replicas run", "messages", "lower bound",
+    ):  # fmt: skip
+        assert row in said.out
+    assert "adage-random" in said.out
+    assert "No schedule can beat" in said.out
+
+
+def test_rows_about_trouble_are_shown_only_if_there_was_some(dataward: Dataward) -> None:
+    plain = dataward("simulate", "montage.json", "--nodes", "4")
+    troubled = dataward("simulate", "montage.json", "--nodes", "4", "--faults", "crash=1")
+
+    assert "crashes " not in plain.out
+    assert "crashes " in troubled.out
+    assert "faults crash=1" in troubled.out
+
+
+def test_the_same_seed_gives_the_same_numbers(dataward: Dataward) -> None:
+    def rows(seed: int) -> list[dict[str, object]]:
+        said = dataward(
+            "simulate",
+            "montage.json",
+            "--faults",
+            "chaos",
+            "--seed",
+            seed,
+            "--nodes",
+            "8",
+            "--json",
+        )
+        found: list[dict[str, object]] = json.loads(said.out)
+        for row in found:
+            del row["wall_seconds"]
+        return found
+
+    assert rows(1) == rows(1)
+    assert rows(1) != rows(2)
+
+
+def test_settings_change_the_run(dataward: Dataward) -> None:
+    def replicas(*options: str) -> int:
+        said = dataward(
+            "simulate", "montage.json", "--nodes", "4", "--cores", "1", *options, "--json"
+        )
+        return int(json.loads(said.out)[0]["replicas_run"])
+
+    assert replicas() > 0
+    assert replicas("--set", "backups_max=0") == 0
+    assert replicas("--set", "giving=off") == 0
+
+
+def test_faults_are_counted(dataward: Dataward) -> None:
+    said = dataward(
+        "simulate", "montage.json", "--nodes", "4", "--faults", "crash=0.5,crash_seconds=5",
+        "--set", "lease_seconds=10", "--set", "validation_seconds=5", "--json",
+    )  # fmt: skip
+
+    (row,) = json.loads(said.out)
+    assert row["crashes"] == 2
+    assert row["complete"] == 30
+
+
+def test_more_nodes_and_bandwidth_help(dataward: Dataward) -> None:
+    def makespan(*options: str) -> float:
+        said = dataward("simulate", "montage.json", *options, "--json")
+        return float(json.loads(said.out)[0]["makespan_seconds"])
+
+    assert makespan("--nodes", "8") < makespan("--nodes", "1", "--cores", "1")
+    slow = makespan("--nodes", "2", "--bandwidth", "1Mbps")
+    assert makespan("--nodes", "2", "--bandwidth", "1Gbps") < slow
+
+
+def test_inputs_spread_everywhere_are_local(dataward: Dataward) -> None:
+    said = dataward(
+        "simulate", "diamond.json", "--nodes", "1", "--inputs", "spread", "--copies", "1", "--json"
+    )
+
+    (row,) = json.loads(said.out)
+    assert (row["locality"], row["bytes_moved"]) == (1.0, 0)
+
+
+def test_a_platform_file_takes_the_place_of_equal_nodes(dataward: Dataward) -> None:
+    Path("two.yaml").write_text("nodes: [{name: big, cores: 8}, {name: small, cores: 1}]")
+
+    said = dataward("simulate", "montage.json", "--platform", "two.yaml", "--json")
+
+    (row,) = json.loads(said.out)
+    assert (row["nodes"], row["cores"]) == (2, 9)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_events_are_written_and_can_be_read(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--events", "run.events", "--json")
+
+    events = list(EventFileReader(Path("run.events")))
+    assert isinstance(events[0], RunStarted)
+    assert isinstance(events[-1], RunEnded)
+    (row,) = json.loads(said.out)
+    assert len(events) == row["events"]
+    assert events[-1].at == row["makespan_seconds"]
+    assert "wrote run.events" in said.err
+
+
+def test_a_plot_is_an_svg_that_names_the_run(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--nodes", "4", "--plot", "run.svg")
+
+    assert said.code == ExitCode.OK
+    root = ElementTree.parse("run.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    text = "".join(root.itertext())
+    assert "adage" in text
+    assert "n0" in text
+
+
+def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) -> None:
+    dataward(
+        "simulate", "montage.json", "--nodes", "4", "--faults", "chaos", "--seed", "3",
+        "--events", "run.events", "--plot", "run.svg",
+    )  # fmt: skip
+    said = dataward("trace", "run.events", "-o", "trace.json")
+
+    assert said.code == ExitCode.OK
+    assert json.loads(Path("trace.json").read_text())
+    ElementTree.parse("run.svg")
+
+
+# --- mistakes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (["--strategy", "best"], "there are adage, adage-no-order"),
+        (["--strategy", ","], "there are adage"),
+        (["--faults", "bad-luck"], "there are none, crashes, stragglers, chaos, crash=..."),
+        (["--faults", "crash"], "there are none"),
+        (["--faults", "crash=often"], "takes a number, not 'often'"),
+        (["--faults", "crash=-1"], "cannot be negative"),
+        (["--faults", "partitions=0.5"], "takes a number"),
+        (["--set", "speed=3"], "there are lease_seconds"),
+        (["--set", "giving"], "there are lease_seconds"),
+        (["--set", "giving=perhaps"], "at present it is true"),
+        (["--set", "backups_max=many"], "at present it is 2"),
+        (["--set", "backups_max=-1"], "0 or more"),
+        (["--set", "lease_seconds=nan"], "0 or more"),
+        (["--set", "neighbourhood=far"], "at present it is dynamic"),
+        (["--bandwidth", "fast"], "such as 1Gbps"),
+        (["--nodes", "0"], "--nodes"),
+        (["--cores", "0"], "--cores"),
+        (["--copies", "0"], "--copies"),
+        (["--inputs", "nowhere"], "spread"),
+        (["--strategy", "adage,adage-random", "--events", "e"], "give one strategy"),
+        (["--strategy", "adage,adage-random", "--plot", "p.svg"], "give one strategy"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_bad_value_says_what_would_do(
+    dataward: Dataward, options: list[str], remedy: str
+) -> None:
+    said = dataward("simulate", "diamond.json", *options)
+
+    assert said.code == ExitCode.USAGE
+    assert remedy in " ".join(said.err.split())
+    assert not said.out
+    assert "Traceback" not in said.err
+
+
+def test_a_workflow_too_wide_for_every_node_is_refused(dataward: Dataward) -> None:
+    wf = WorkflowBuilder("wide")
+    wf.task("wide", runtime_seconds=1.0, cores=8)
+    write_workflow(wf.build(), "wide.json")
+
+    fits = dataward("simulate", "wide.json")  # nodes are as wide as they must be
+    said = dataward("simulate", "wide.json", "--cores", "4")
+
+    assert fits.code == ExitCode.OK
+    assert said.code == ExitCode.USAGE
+    assert "needs 8 cores" in said.err
+
+
+def test_a_bad_workflow_or_platform_is_bad_input(dataward: Dataward) -> None:
+    Path("bad.yaml").write_text("nodes: [{name: n, colour: red}]")
+
+    for arguments in (
+        ["nowhere.json"],
+        ["diamond.json", "--platform", "nowhere.yaml"],
+        ["diamond.json", "--platform", "bad.yaml"],
+    ):
+        said = dataward("simulate", *arguments)
+        assert said.code == ExitCode.BAD_INPUT
+        assert arguments[-1] in said.err
+
+
+@pytest.mark.parametrize("option", ["--events", "--plot"])
+def test_a_place_that_cannot_be_written_to_is_told(dataward: Dataward, option: str) -> None:
+    said = dataward("simulate", "diamond.json", option, "diamond.json/run")
+
+    assert said.code == ExitCode.CANNOT_WRITE
+    assert "diamond.json/run" in said.err

@@ -1,0 +1,411 @@
+"""The depot on a simulated disk and network: what stays, what goes, what is given up."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataward.model.events import Event, FileEvicted, FileMoved, FileStored
+from dataward.model.operations import Begun, Commit, Copy, InputFile, OutputFile, TaskSpec
+from dataward.model.workflow import FileId, TaskId
+from dataward.node.depot import Depot, InputLost
+from dataward.node.settings import NodeSettings
+from dataward.node.store_client import StoreClient
+from dataward.sim.simulation import Simulation
+from dataward.world import DiskFull, TransferFailed
+from sim.small_runs import MB, adage, cheap, machines, one_task
+
+T = TypeVar("T")
+Seen = tuple[str, FileId]
+
+
+def a_task(
+    id: str = "t",
+    *,
+    reads: Sequence[str] = (),
+    writes: Sequence[str] = (),
+    made_by: str = "",
+    size_bytes: int = 100 * MB,
+) -> TaskSpec:
+    return TaskSpec(
+        id=TaskId(id),
+        type="",
+        parents=(),
+        children=(),
+        inputs=tuple(InputFile(FileId(f), size_bytes, TaskId(made_by)) for f in reads),
+        outputs=tuple(OutputFile(FileId(f), size_bytes) for f in writes),
+        runtime_seconds=1.0,
+        cores=1,
+        memory_bytes=0,
+        retries=0,
+        preferred="n0",
+        priority=1.0,
+        backups_max=0,
+    )
+
+
+def begun(task: TaskSpec, *copies: Copy) -> Begun:
+    return Begun(task, 1, copies, {})
+
+
+class Place:
+    """Node n0's depot, with room for so many files of 100 MB; n1 stands by as a source."""
+
+    def __init__(self, files: float = 1e4, **settings: object) -> None:
+        self.events: list[Event] = []
+        parts = machines(2, capacity_bytes=files * 100 * MB)
+        self.simulation = Simulation(one_task(), cheap(*parts), adage(), sinks=[self.events.append])
+        self.host, self.other = self.simulation.hosts.values()
+        world = self.simulation._world(self.host)
+        self.kernel = self.simulation.kernel
+        rules = NodeSettings(**settings)  # type: ignore[arg-type]
+        store = StoreClient(world.store, world.kernel, world.random, rules)
+        self.told: list[Seen] = []
+        self.depot = Depot(
+            world,
+            rules,
+            store,
+            lambda owner, copy: self.told.append(("announced", copy.file)),
+            lambda owner, copy: self.told.append(("retracted", copy.file)),
+        )
+
+    def do(self, act: Callable[[], Awaitable[T]]) -> T:
+        async def main() -> T:
+            return await act()
+
+        return self.kernel.run(main())
+
+    async def visit(self, *files: str) -> None:
+        """Bring files in for a task, and let the task end."""
+        task = a_task(reads=files)
+        await self.depot.bring(begun(task))
+        self.depot.release(task)
+
+    def here(self) -> set[str]:
+        return {str(file) for file in self.host.stored.files}
+
+    def evicted(self) -> list[str]:
+        return [str(event.file) for event in self.events if isinstance(event, FileEvicted)]
+
+    def check(self) -> None:
+        """The depot's books, the disk and the event list agree."""
+        assert self.depot.used_bytes == self.host.stored.used_bytes
+        assert self.depot.used_bytes <= self.host.capacity_bytes
+        assert all(FileId(file) in self.depot for file in self.here())
+        listed: set[str] = set()
+        for event in self.events:
+            if isinstance(event, FileStored):
+                listed.add(event.file)
+            elif isinstance(event, FileEvicted):
+                listed.discard(event.file)
+        assert listed == self.here()
+
+
+# --- bringing in ---------------------------------------------------------------------------------
+
+
+def test_what_is_not_here_is_brought_and_what_is_here_is_not() -> None:
+    place = Place()
+
+    async def twice() -> list[tuple[int, int]]:
+        first = await place.depot.bring(begun(a_task(reads=["a", "b"])))
+        second = await place.depot.bring(begun(a_task(reads=["b", "c"])))
+        return [(s.local_bytes, s.moved_bytes) for s in (first, second)]
+
+    assert place.do(twice) == [(0, 200 * MB), (100 * MB, 100 * MB)]
+    assert place.here() == {"a", "b", "c"}
+    assert set(place.told) == {("announced", FileId(file)) for file in "abc"}
+    place.check()
+
+
+def test_a_file_wanted_by_two_at_once_is_moved_once() -> None:
+    place = Place()
+
+    async def both() -> None:
+        fibers = [place.kernel.spawn(place.visit("a", "b")) for _ in range(2)]
+        for fiber in fibers:
+            await fiber.join()
+
+    place.do(both)
+
+    moved = [event.file for event in place.events if isinstance(event, FileMoved)]
+    assert sorted(moved) == ["a", "b"]
+    place.check()
+
+
+def test_one_who_waited_for_anothers_transfer_goes_on_if_that_is_cancelled() -> None:
+    place = Place()
+
+    async def one_gives_up() -> None:
+        first = place.kernel.spawn(place.visit("a"))
+        second = place.kernel.spawn(place.visit("a"))
+        await place.kernel.sleep(0.1)
+        first.cancel()
+        await second.join()
+
+    place.do(one_gives_up)
+
+    assert place.here() == {"a"}
+    place.check()
+
+
+def test_a_transfer_that_is_cancelled_takes_no_room() -> None:
+    place = Place(files=2)
+
+    async def give_up() -> None:
+        fiber = place.kernel.spawn(place.visit("a", "b"))
+        await place.kernel.sleep(0.1)
+        assert place.depot.used_bytes == 200 * MB  # kept free for what is on its way
+        fiber.cancel()
+        await place.kernel.sleep(10.0)
+
+    place.do(give_up)
+
+    assert place.here() == set()
+    place.check()
+
+
+def test_so_many_files_come_at_a_time() -> None:
+    place = Place(transfers_max=2)
+
+    place.do(lambda: place.visit("a", "b", "c", "d"))
+
+    # 100 MB at 1 Gbps: two share the link for 1.6 s, then the other two.
+    moved = [event.at for event in place.events if isinstance(event, FileMoved)]
+    assert moved == [pytest.approx(at) for at in (1.6, 1.6, 3.2, 3.2)]
+
+
+def test_known_copies_are_used_before_the_store_is_asked() -> None:
+    place = Place()
+    place.other.stored.put(FileId("a"), 100 * MB, "maker", written=True)
+    task = a_task(reads=["a"], made_by="maker")
+
+    place.do(lambda: place.depot.bring(begun(task, Copy(FileId("a"), "n1"))))
+
+    (moved,) = [event for event in place.events if isinstance(event, FileMoved)]
+    assert moved.source == "n1"
+    assert place.simulation.store.calls == 0
+
+
+def test_an_input_without_any_copy_is_lost() -> None:
+    place = Place()
+    task = a_task(reads=["a"], made_by="maker")
+
+    with pytest.raises(InputLost, match="no copy of 'a' is left") as lost:
+        place.do(lambda: place.depot.bring(begun(task, Copy(FileId("a"), "n1"))))
+
+    assert lost.value.producers == ("maker",)
+    assert place.kernel.now() == pytest.approx(0.5 * 2 + 0.5 * 4)  # it tried three times
+    place.check()
+
+
+def test_all_that_is_lost_is_told_at_once() -> None:
+    place = Place()
+    place.other.stored.put(FileId("b"), 100 * MB, "maker of b", written=True)
+    inputs = tuple(InputFile(FileId(f), 100 * MB, TaskId(f"maker of {f}")) for f in "abc")
+    task = a_task()
+    task = TaskSpec(**{**{f: getattr(task, f) for f in task.__struct_fields__}, "inputs": inputs})
+
+    with pytest.raises(InputLost) as lost:
+        place.do(lambda: place.depot.bring(begun(task, Copy(FileId("b"), "n1"))))
+
+    assert lost.value.producers == ("maker of a", "maker of c")
+
+
+def test_an_input_of_the_workflow_is_never_lost_only_late() -> None:
+    place = Place()
+    place.simulation.interference.cuts.append(frozenset({"origin"}))
+
+    with pytest.raises(TransferFailed, match="not even the origin"):
+        place.do(lambda: place.visit("a"))
+
+    place.check()
+
+
+# --- room ----------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    place = Place(files=3)
+
+    async def visits() -> None:
+        for file in ("a", "b", "c", "a", "d", "e"):
+            await place.visit(file)
+
+    place.do(visits)
+
+    assert place.evicted() == ["b", "c"]
+    assert ("retracted", FileId("b")) in place.told
+    assert place.here() == {"a", "d", "e"}
+    place.check()
+
+
+def test_what_a_task_holds_stays() -> None:
+    place = Place(files=3)
+
+    async def hold_a() -> None:
+        await place.depot.bring(begun(a_task(reads=["a"])))
+        for file in ("b", "c", "d", "e"):
+            await place.visit(file)
+
+    place.do(hold_a)
+
+    assert place.evicted() == ["b", "c"]
+    place.check()
+
+
+def test_a_file_held_twice_stays_until_both_let_go() -> None:
+    place = Place(files=1)
+    task = a_task(reads=["a"])
+
+    async def hold_twice() -> None:
+        await place.depot.bring(begun(task))
+        await place.depot.bring(begun(task))
+        place.depot.release(task)
+        with pytest.raises(DiskFull):
+            await place.visit("b")
+        place.depot.release(task)
+        await place.visit("b")
+
+    place.do(hold_twice)
+
+    assert place.here() == {"b"}
+    place.check()
+
+
+def test_what_was_written_here_stays() -> None:
+    place = Place(files=2)
+    maker = a_task(writes=["made"])
+
+    async def make_and_visit() -> None:
+        place.depot.keep_outputs(maker.id, await place.depot.store_outputs(maker))
+        for file in ("a", "b", "c"):
+            await place.visit(file)
+
+    place.do(make_and_visit)
+
+    assert place.evicted() == ["a", "b"]
+    assert place.here() == {"made", "c"}
+    place.check()
+
+
+def test_with_no_room_nothing_is_evicted_in_vain() -> None:
+    place = Place(files=3)
+
+    async def too_much() -> None:
+        await place.visit("a")
+        await place.depot.bring(begun(a_task(reads=["b"])))
+        with pytest.raises(DiskFull, match="n0 has no room"):
+            await place.depot.store_outputs(a_task(writes=["x", "y", "z"]))
+
+    place.do(too_much)
+
+    assert place.here() == {"a", "b"}
+    place.check()
+
+
+def test_a_task_that_does_not_fit_holds_nothing_afterwards() -> None:
+    place = Place(files=2)
+
+    async def too_much() -> None:
+        with pytest.raises(DiskFull):
+            await place.visit("a", "b", "c")
+        await place.visit("d", "e")
+
+    place.do(too_much)
+
+    assert place.here() == {"d", "e"}
+    place.check()
+
+
+# --- outputs -------------------------------------------------------------------------------------
+
+
+def test_outputs_that_lost_are_removed() -> None:
+    place = Place()
+    task = a_task(writes=["x", "y"])
+
+    async def lose() -> None:
+        outputs = await place.depot.store_outputs(task)
+        assert place.here() == {"x", "y"}
+        place.depot.discard_outputs(outputs)
+
+    place.do(lose)
+
+    assert place.here() == set()
+    place.check()
+
+
+def test_a_fetched_copy_becomes_the_original_when_made_here() -> None:
+    place = Place(files=3)
+    place.other.stored.put(FileId("x"), 100 * MB, "t", written=True)
+    maker = a_task("t", writes=["x"])
+
+    async def make_it_again() -> None:
+        task = a_task(reads=["x"], made_by="t")
+        await place.depot.bring(begun(task, Copy(FileId("x"), "n1")))
+        place.depot.release(task)
+        place.depot.keep_outputs(maker.id, await place.depot.store_outputs(maker))
+        for file in ("a", "b", "c"):
+            await place.visit(file)
+
+    place.do(make_it_again)
+
+    assert "x" in place.here()
+    assert "x" not in place.evicted()
+    place.check()
+
+
+def test_after_a_crash_only_what_was_committed_is_kept() -> None:
+    place = Place()
+    stored = place.host.stored
+    stored.put(FileId("committed"), 100 * MB, "done", written=True)
+    stored.put(FileId("half"), 100 * MB, "undone", written=True)
+    stored.put(FileId("copy"), 100 * MB, "elsewhere", written=False)
+    stored.commits.append(Commit(TaskId("done"), "n0.1.1", "n0"))
+
+    place.do(place.depot.recover)
+
+    assert place.here() == {"committed", "copy"}
+    assert place.told == [("announced", FileId("committed")), ("announced", FileId("copy"))]
+    assert place.depot.used_bytes == stored.used_bytes == 200 * MB
+
+
+# --- any order of events -------------------------------------------------------------------------
+
+files = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=3, unique=True)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["bring", "make", "lose", "end"]), files), max_size=25))
+def test_the_books_always_agree_with_the_disk(steps: list[tuple[str, list[str]]]) -> None:
+    place = Place(files=5)
+    running: list[TaskSpec] = []
+
+    async def live() -> None:
+        for number, (step, names) in enumerate(steps):
+            if step == "end" and running:
+                place.depot.release(running.pop(0))
+            elif step == "bring":
+                task = a_task(f"t{number}", reads=names)
+                try:
+                    await place.depot.bring(begun(task))
+                    running.append(task)
+                except DiskFull:
+                    pass
+            elif step in ("make", "lose"):
+                task = a_task(f"t{number}", writes=[f"{number}.{name}" for name in names])
+                try:
+                    outputs = await place.depot.store_outputs(task)
+                except DiskFull:
+                    continue
+                if step == "make":
+                    place.depot.keep_outputs(task.id, outputs)
+                else:
+                    place.depot.discard_outputs(outputs)
+            place.check()
+            held = {str(file.id) for task in running for file in task.inputs}
+            assert held <= place.here()
+
+    place.do(live)

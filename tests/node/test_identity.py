@@ -1,0 +1,35 @@
+"""Who a node is: names of attempts are its own, and a new life holds nothing of the last."""
+
+from dataward.model.operations import QueueEntry
+from dataward.model.workflow import TaskId
+from dataward.node.identity import Identity
+from dataward.stores.task_record import incarnation_of
+
+
+def test_no_two_attempts_share_a_name() -> None:
+    identity = Identity("n1", 3)
+
+    names = [identity.next_attempt() for _ in range(3)]
+    identity.be_reborn()
+    names += [identity.next_attempt() for _ in range(3)]
+
+    assert len(set(names)) == 6
+
+
+def test_an_attempts_name_tells_the_node_and_its_incarnation() -> None:
+    identity = Identity("rack.1.node.2", 3)
+
+    name = identity.next_attempt()
+
+    assert name.startswith("rack.1.node.2.")
+    assert incarnation_of(name) == 3
+
+
+def test_a_new_life_holds_nothing_of_the_last() -> None:
+    identity = Identity("n1", 1)
+    identity.holdings[TaskId("a")] = (QueueEntry(1.0, TaskId("a")), 7)
+
+    identity.be_reborn()
+
+    assert identity.incarnation == 2
+    assert not identity.holdings

@@ -1,0 +1,212 @@
+"""The ready queue against a list that is sorted whenever it is asked."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from dataward.kernel import VirtualKernel
+from dataward.model.operations import QueueEntry, Standing
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
+from dataward.node.ready_queue import UNKNOWN_SECONDS, ReadyQueue, entry_for, weight
+
+
+def a_queue(*entries: QueueEntry) -> ReadyQueue:
+    kernel = VirtualKernel()
+    queue = ReadyQueue(kernel.event(), kernel.event())
+    for entry in entries:
+        queue.put(entry)
+    return queue
+
+
+def own(task: str, priority: float = 1.0, seconds: float = 1.0, generation: int = 1) -> QueueEntry:
+    return QueueEntry(priority, TaskId(task), False, seconds, generation)
+
+
+def replica(task: str, priority: float = 1.0, seconds: float = 1.0) -> QueueEntry:
+    return QueueEntry(priority, TaskId(task), True, seconds)
+
+
+def take_all(queue: ReadyQueue) -> list[str]:
+    taken = []
+    while (entry := queue.take()) is not None:
+        taken.append(str(entry.task))
+    return taken
+
+
+def test_the_most_urgent_is_taken_first() -> None:
+    assert take_all(a_queue(own("late", 3.0), own("soon", 1.0), own("next", 2.0))) == [
+        "soon",
+        "next",
+        "late",
+    ]
+
+
+def test_equal_urgency_goes_to_the_lowest_id() -> None:
+    assert take_all(a_queue(own("b"), own("c"), own("a"))) == ["a", "b", "c"]
+
+
+def test_own_tasks_are_taken_before_replicas_however_urgent() -> None:
+    assert take_all(a_queue(replica("theirs", 0.0), own("mine", 9.0))) == ["mine", "theirs"]
+
+
+def test_a_task_is_queued_once() -> None:
+    queue = a_queue(own("a", 1.0), own("a", 5.0), replica("a"))
+
+    assert len(queue) == 1
+    assert queue.load_seconds == 1.0
+    assert take_all(queue) == ["a"]
+
+
+def test_only_own_tasks_are_given_the_least_urgent_first() -> None:
+    queue = a_queue(own("a", 1.0), own("b", 3.0), replica("c", 9.0), own("d", 2.0))
+
+    assert [entry.task for entry in queue.least_urgent(2)] == ["b", "d"]
+    assert [entry.task for entry in queue.least_urgent(9)] == ["b", "d", "a"]
+    assert queue.givable == 3
+    assert take_all(queue) == ["a", "d", "b", "c"]  # they were left where they are
+
+
+def test_a_task_with_all_its_backups_is_offered_no_more() -> None:
+    queue = a_queue(own("a", 1.0), own("b", 2.0))
+
+    queue.keep(TaskId("b"))
+    assert [entry.task for entry in queue.least_urgent(2)] == ["a"]
+    assert queue.offered.is_set()
+    queue.keep(TaskId("a"))
+
+    assert queue.least_urgent(2) == []
+    assert not queue.offered.is_set()
+    assert take_all(queue) == ["a", "b"]
+
+
+def test_a_task_of_unknown_length_weighs_something() -> None:
+    assert weight(own("a", seconds=0.0)) == UNKNOWN_SECONDS
+    assert a_queue(own("a", seconds=0.0), own("b", seconds=2.5)).load_seconds == 3.5
+
+
+def test_the_flag_is_up_while_there_is_something_to_take() -> None:
+    queue = a_queue()
+    assert not queue.grown.is_set()
+
+    queue.put(own("a"))
+    assert queue.grown.is_set()
+    queue.take()
+
+    assert not queue.grown.is_set()
+
+
+def test_replicas_and_tasks_given_away_are_shared() -> None:
+    queue = a_queue(own("z"), own("kept"), replica("a"))
+
+    queue.share(TaskId("z"))
+    queue.share(TaskId("unknown"))
+
+    assert queue.shared() == ["a", "z"]
+    queue.remove(TaskId("z"))
+    queue.take()
+    assert queue.shared() == ["a"]
+
+
+@pytest.mark.parametrize(("up_to", "gone"), [(None, True), (1, False), (2, True), (3, True)])
+def test_a_task_queued_for_a_later_completion_stays(up_to: int | None, gone: bool) -> None:
+    queue = a_queue(own("a", generation=2))
+
+    assert queue.remove(TaskId("a"), up_to) is gone
+    assert (TaskId("a") in queue) is not gone
+
+
+def test_an_entry_that_comes_back_is_offered_once() -> None:
+    """A failed task goes back into the queue by the very entry it came with."""
+    again, other = own("again", 2.0), own("other", 1.0)
+    queue = a_queue(again, other)
+
+    queue.remove(again.task)
+    queue.put(again)
+
+    assert [entry.task for entry in queue.least_urgent(2)] == ["again", "other"]
+
+
+def test_an_entry_is_for_the_tasks_next_completion() -> None:
+    standing = Standing(TaskId("a"), TaskState.READY, 3, priority=2.0, seconds=5.0)
+
+    assert entry_for(standing) == QueueEntry(2.0, TaskId("a"), False, 5.0, 4)
+    assert entry_for(standing, replica=True).replica
+
+
+# --- any order of events -------------------------------------------------------------------------
+
+
+@dataclass
+class SortedList:
+    """What the queue should be, as plainly as it can be said."""
+
+    entries: list[QueueEntry] = field(default_factory=list)
+    kept: set[str] = field(default_factory=set)
+
+    def put(self, entry: QueueEntry) -> None:
+        if not any(e.task == entry.task for e in self.entries):
+            self.entries.append(entry)
+            self.kept.discard(entry.task)
+
+    def take(self) -> QueueEntry | None:
+        order = sorted(self.entries, key=lambda e: (e.replica, e.priority, e.task))
+        if order:
+            self.entries.remove(order[0])
+        return order[0] if order else None
+
+    def givable(self) -> list[QueueEntry]:
+        offered = [e for e in self.entries if not e.replica and e.task not in self.kept]
+        return sorted(offered, key=lambda e: (-e.priority, e.task))
+
+    def remove(self, task: str) -> bool:
+        before = len(self.entries)
+        self.entries = [e for e in self.entries if e.task != task]
+        return len(self.entries) < before
+
+
+tasks = st.sampled_from("abcdefgh").map(TaskId)
+entries = st.builds(
+    QueueEntry,
+    st.sampled_from([0.0, 1.0, 2.0]),
+    tasks,
+    st.booleans(),
+    st.sampled_from([0.0, 0.1, 10.0]),
+)
+pools = st.lists(entries, min_size=1, max_size=12)
+
+
+@given(pools, st.data())
+def test_it_is_a_sorted_list_only_faster(pool: list[QueueEntry], data: st.DataObject) -> None:
+    queue, model = a_queue(), SortedList()
+    for _ in range(data.draw(st.integers(1, 40), label="steps")):
+        step = data.draw(st.sampled_from(["put", "put", "take", "remove", "keep", "give", "clear"]))
+        if step == "put":
+            entry = replace(data.draw(st.sampled_from(pool)))
+            queue.put(entry)
+            model.put(entry)
+        elif step == "take":
+            assert queue.take() == model.take()
+        elif step == "remove":
+            task = data.draw(tasks)
+            assert queue.remove(task) == model.remove(task)
+        elif step == "keep":
+            task = data.draw(tasks)
+            if task in queue:
+                queue.keep(task)
+                model.kept.add(task)
+        elif step == "give":
+            count = data.draw(st.integers(1, 5))
+            assert queue.least_urgent(count) == model.givable()[:count]
+        else:
+            queue.clear()
+            model.entries.clear()
+
+        assert len(queue) == len(model.entries)
+        assert queue.givable == len(model.givable())
+        assert queue.load_seconds == pytest.approx(sum(map(weight, model.entries)))
+        assert queue.grown.is_set() == bool(model.entries)
+        assert queue.offered.is_set() == bool(model.givable())

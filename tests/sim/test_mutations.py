@@ -1,0 +1,162 @@
+"""The checks can fail: take one safeguard out of the store and seeds go red.
+
+A suite that is always green proves nothing about what it would catch. Each mutation removes one
+rule that DESIGN.md relies on, under faults that need it. The seeds are few and fixed; were another
+schedule to miss what a mutation breaks, more of them would find it, for about half go red.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from math import inf
+
+import pytest
+
+from dataward.generate import generate
+from dataward.model.operations import (
+    Answer,
+    Claim,
+    Commit,
+    Notify,
+    Orphans,
+    Patrol,
+    Seize,
+    Undelivered,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import Workflow
+from dataward.sim.campaign import run_trial, small_cluster
+from dataward.sim.faults import FaultPlan
+from dataward.sim.simulation import Stuck
+from dataward.stores.shard import Shard
+from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.strategy import Strategy
+
+SEEDS = range(12)
+
+
+class WithoutFence(Shard):
+    """A commit is accepted from a node whose task was taken over."""
+
+    def _commit(self, op: Commit, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is not None and record.why_void(op.node, op.attempt) == "fenced":
+            del record.void_before[op.node]
+        return super()._commit(op, now)
+
+
+class CountsNotices(Shard):
+    """Every notice counts a parent off, even one that was heard before."""
+
+    def _notify(self, op: Notify, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is not None and record.notices.get(op.parent, 0) >= op.generation:
+            record.waiting_for = max(record.waiting_for - 1, 0)
+            record.settle(now)
+        return super()._notify(op, now)
+
+
+class NeverRedelivers(Shard):
+    """What a node did not live to tell, nobody tells."""
+
+    def _find_undelivered(self, op: Patrol, now: float) -> list[Undelivered]:
+        return []
+
+
+class OrphansTheLiving(Shard):
+    """A patrol takes every node for dead, whatever its lease."""
+
+    def _find_orphans(self, op: Patrol, now: float) -> list[Orphans]:
+        for node in self.nodes.values():
+            node.lease_until = -inf
+            self._list_lease(node)
+        return super()._find_orphans(op, now)
+
+
+class SeizesTheLiving(Shard):
+    """Whoever is asked after is dead, whatever its lease."""
+
+    def _seize(self, op: Seize, now: float) -> Answer:
+        self._node(op.node).lease_until = -inf
+        return super()._seize(op, now)
+
+
+class CommitsTwice(Shard):
+    """The second replica to commit is told that it won, too."""
+
+    def _commit(self, op: Commit, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is not None and record.winner not in ("", op.attempt):
+            record.state = TaskState.STAGE_OUT
+            record.generation -= 1
+            self.complete -= 1
+        return super()._commit(op, now)
+
+
+class ForgetsClaims(Shard):
+    """A claim repeated because its answer was lost takes more tasks, and the first are nobody's."""
+
+    def _claim(self, op: Claim, now: float) -> Answer:
+        self._node(op.node).last_request = (-1, -1)
+        return super()._claim(op, now)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A shard with a safeguard missing, the faults that need it, and the words that betray it."""
+
+    shard: type[Shard]
+    plan: FaultPlan
+    betrayed_by: str
+    tasks: int = 30
+    lease_seconds: float = 10.0
+
+
+MUTATIONS = [
+    Mutation(WithoutFence, FaultPlan(partitions=4), "after losing its lease"),
+    Mutation(CountsNotices, FaultPlan(store_silence=0.1), "before its parent"),
+    Mutation(
+        NeverRedelivers, FaultPlan(crash=1.0, crash_seconds=30.0, store_loss=0.3), "only", tasks=60
+    ),
+    Mutation(OrphansTheLiving, FaultPlan(), "while its lease still holds"),
+    Mutation(SeizesTheLiving, FaultPlan(), "while its lease still holds", lease_seconds=2.0),
+    Mutation(CommitsTwice, FaultPlan(message_loss=0.9), "and again by"),
+    Mutation(ForgetsClaims, FaultPlan(store_silence=0.2), "only"),
+]
+each_mutation = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.shard.__name__)
+
+
+@cache
+def a_montage(tasks: int) -> Workflow:
+    return generate("montage", tasks, seed=1)
+
+
+def hasty(lease_seconds: float) -> Strategy:
+    adage = STRATEGIES["adage"]
+    settings = replace(
+        adage.settings, lease_seconds=lease_seconds, validation_seconds=lease_seconds / 2
+    )
+    return replace(adage, settings=settings)
+
+
+def problems(mutation: Mutation, shard: type[Shard]) -> Iterator[str]:
+    """What goes wrong with this shard, seed by seed; "" where nothing does."""
+    workflow, strategy = a_montage(mutation.tasks), hasty(mutation.lease_seconds)
+    for seed in SEEDS:
+        cluster = small_cluster(seed, nodes=4)
+        try:
+            run_trial(workflow, cluster, strategy, mutation.plan, seed, make_shard=shard)
+        except (AssertionError, Stuck) as problem:
+            yield str(problem)
+        else:
+            yield ""
+
+
+@each_mutation
+def test_without_a_safeguard_a_seed_goes_red(mutation: Mutation) -> None:
+    assert any(mutation.betrayed_by in problem for problem in problems(mutation, mutation.shard))
+
+
+@each_mutation
+def test_with_it_the_same_seeds_are_green(mutation: Mutation) -> None:
+    assert list(problems(mutation, Shard)) == [""] * len(SEEDS)
