@@ -66,12 +66,6 @@ def test_a_seed_holds(faults: str, seed: int) -> None:
 
 DEAF = "chaos,store_silence=0.2,store_loss=0.1,forgetful=3,forget_seconds=10,partitions=4"
 FULL = "chaos,disk_full=1,disk_seconds=1000"
-a_repeated_restatement = pytest.mark.xfail(
-    strict=True, reason="Restate, said again after a LetGo, makes a node hold what it let go of"
-)
-a_forgotten_commit = pytest.mark.xfail(
-    strict=True, reason='refused as "under way here", a node keeps holding what it has finished'
-)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +76,9 @@ a_forgotten_commit = pytest.mark.xfail(
         (3042, DEAF),
         (3075, DEAF),
         (3133, DEAF),  # a shard forgot that a parent had been reopened
-        pytest.param(1071, "chaos,mute=1,mute_seconds=2000", marks=a_forgotten_commit),
-        pytest.param(1049, FULL, marks=a_repeated_restatement),
-        pytest.param(3136, FULL, marks=a_repeated_restatement),
+        (1071, "chaos,mute=1,mute_seconds=2000"),  # a commit forgotten by its shard
+        (1049, FULL),  # Restate said again after a LetGo
+        (3136, FULL),
     ],
 )
 def test_a_seed_that_once_failed_holds(seed: int, faults: str) -> None:

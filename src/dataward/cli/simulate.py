@@ -39,6 +39,7 @@ from dataward.strategies.strategy import Strategy
 
 Sink = Callable[[Event], None]
 CORES_DEFAULT = 4  # ADAGE's nodes have four
+PATIENCE = 1000  # a run that takes so many times the lower bound will never end
 
 _STRATEGIES = "\n".join(f"- **{s.name}**: {s.summary}" for s in STRATEGIES.values())
 
@@ -171,7 +172,15 @@ def _simulate(
         if plot is not None:
             sinks.append(kept.append)
         sinks.append(stack.enter_context(_Bar(strategy.name, len(workflow))).add)
-        simulation = Simulation(workflow, platform, strategy, seed, sinks, retries=retries)
+        simulation = Simulation(
+            workflow,
+            platform,
+            strategy,
+            seed,
+            sinks,
+            retries=retries,
+            time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
+        )
         inject(simulation, plan, 1.5 * bound)
         simulation.run()
     if plot is not None:

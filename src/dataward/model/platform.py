@@ -8,6 +8,7 @@ from dataward.errors import SettingError
 from dataward.model.operations import ORIGIN
 
 GBPS = 125e6  # bytes per second
+CORES_MAX = 100_000
 RESERVED = frozenset({ORIGIN, "client"})
 
 
@@ -86,6 +87,8 @@ def _check_above_zero(what: str, value: float) -> None:
 def _check_machine(machine: Machine) -> None:
     if machine.id in RESERVED or machine.id.startswith("store-"):
         raise SettingError(f"a node cannot be called {machine.id!r}: that is somebody else")
+    if machine.cores > CORES_MAX:
+        raise SettingError(f"node {machine.id!r} has more than {CORES_MAX:,} cores")
     for name in (
         "cores", "speed", "memory_bytes", "capacity_bytes", "disk_bytes_per_second",
         "up_bytes_per_second", "down_bytes_per_second",

@@ -104,9 +104,13 @@ class DecisionMaker:
         if not answer.current:
             self.on_lease_lost(life)
         elif life == self.identity.incarnation:
+            done = []
             for entry, ticket in zip(answer.entries, answer.tickets, strict=True):
                 if entry.task in self.identity.holdings:
                     self.identity.holdings[entry.task] = (entry, ticket)
+                else:  # let go of while the question was asked, perhaps more than once
+                    done.append((entry.task, ticket))
+            await self.store.call([LetGo(self.world.node, life, tuple(done))] if done else [])
             self.look()
 
     # --- phase two -------------------------------------------------------------------------------

@@ -126,9 +126,10 @@ class Executor:
             raise
 
     def _on_refused(self, answer: Refused, life: int) -> None:
+        """Let go, unless the hold covers an attempt whose outcome is on its way to the store."""
         if answer.reason == "fenced":
             self.on_lease_lost(life)
-        elif answer.reason != "under way here":  # then the hold covers the attempt under way
+        elif not (answer.reason == "under way here" and self.committer.is_about(answer.task)):
             self.committer.let_go(answer.task)
 
     async def _go_on(self, entry: QueueEntry, begun: Begun, attempt: AttemptId) -> None:

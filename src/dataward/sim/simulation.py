@@ -7,6 +7,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
+from dataward.errors import DatawardError
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.events import (
     Event,
@@ -37,7 +38,7 @@ from dataward.world import World
 CLIENT: NodeId = "client"
 
 
-class Stuck(Exception):  # noqa: N818 - what a simulation exists to find
+class Stuck(DatawardError):  # noqa: N818 - what a simulation exists to find
     """A simulated run did not end."""
 
     def __init__(self, seconds: float, complete: int, tasks: int) -> None:
