@@ -56,6 +56,7 @@ def about(
 
     - `dataward generate montage --tasks 100 -o montage.json`
     - `dataward inspect montage.json`
+    - `dataward simulate montage.json --nodes 8 --plot run.svg`
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

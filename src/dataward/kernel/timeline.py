@@ -7,6 +7,7 @@ instant is kept in order of arrival, so the order is that of the tuples at two t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappush
@@ -29,7 +30,7 @@ class Turn(Protocol):
     def _coroutine(self) -> Any: ...
 
 
-class Timeline:
+class Timeline(ABC):
     """Instants and the line of those ready; `VirtualKernel` adds the loop that serves them.
 
     At an instant, what is due then runs first, in order of arrival, then what that made ready,
@@ -65,9 +66,9 @@ class Timeline:
             self._share(timer, wake)
         return timer
 
+    @abstractmethod
     def _forget(self, fiber: Any) -> None:
         """A fiber is over: whoever keeps the list of fibers takes it off."""
-        raise NotImplementedError
 
     def _arm(self, sleeper: Sleeper, wake: float) -> bool:
         """Make it due at a later instant. False, and nothing done, if that is not later."""
