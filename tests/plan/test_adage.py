@@ -4,10 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dataward.plan.adage as module
+from builders import workflows
 from dataward.errors import SettingError
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.workflow import Workflow
 from dataward.plan.adage import Plan, adage_plan, level_order_plan, random_plan
+from dataward.plan.bounds import makespan_bounds
 from dataward.plan.critical_path import latest_starts
 from plan.dags import a_workflow, dags
 
@@ -223,3 +225,46 @@ def test_a_random_plan_is_its_seed() -> None:
     assert first == again
     assert first != random_plan(workflow, 100, seed=4).preferred.tolist()
     assert all(0 <= node < 100 for node in first)
+
+
+def two_tasks_with_large_inputs() -> Workflow:
+    wf = WorkflowBuilder("large")
+    for name in ("a", "b"):
+        wf.file(f"{name}.in", 1000)
+        wf.task(name, inputs=[f"{name}.in"], runtime_seconds=1.0)
+    return wf.build()
+
+
+def test_where_transfers_queue_large_inputs_go_over_different_links() -> None:
+    workflow = two_tasks_with_large_inputs()
+
+    queued = adage_plan(
+        workflow, 2, bandwidth_bytes_per_second=100.0, cores=2, queue_transfers=True
+    )
+    side_by_side = adage_plan(workflow, 2, bandwidth_bytes_per_second=100.0, cores=2)
+
+    assert sorted(queued.preferred.tolist()) == [0, 1]
+    assert queued.estimated_makespan_seconds == 11.0
+    assert side_by_side.preferred.tolist() == [0, 0]
+
+
+def test_where_transfers_queue_one_link_brings_one_input_after_the_other() -> None:
+    workflow = two_tasks_with_large_inputs()
+
+    plan = adage_plan(workflow, 1, bandwidth_bytes_per_second=100.0, cores=2, queue_transfers=True)
+
+    assert plan.estimated_makespan_seconds == 21.0
+
+
+@given(workflows(max_tasks=10), st.integers(1, 4), st.integers(1, 3))
+def test_where_transfers_queue_a_plan_is_never_more_hopeful(
+    workflow: Workflow, nodes: int, cores: int
+) -> None:
+    plan = adage_plan(
+        workflow, nodes, bandwidth_bytes_per_second=50.0, cores=cores, queue_transfers=True
+    )
+
+    assert plan.estimated_makespan_seconds is not None
+    bounds = makespan_bounds(workflow, nodes=nodes, cores=cores, bandwidth_bytes_per_second=50.0)
+    assert plan.estimated_makespan_seconds >= bounds.critical_path_seconds - 1e-9
+    assert set(plan.preferred.tolist()) <= set(range(nodes))

@@ -40,6 +40,7 @@ def adage_plan(
     speed: ArrayLike = 1.0,
     located: Mapping[int, Sequence[int]] | None = None,
     respect_parents: bool = True,
+    queue_transfers: bool = False,
 ) -> Plan:
     """Tasks by latest start, each to the node where it would end first.
 
@@ -49,8 +50,11 @@ def adage_plan(
     index) beforehand; other files that no task writes are outside, equally far from every node.
     Staging begins when the last parent has ended. The authors let it begin at once, as if parents
     took no time; ``respect_parents=False`` is that. They compare starts, with all nodes alike; we
-    compare ends, which is the same there and right where speeds differ. Transfers do not wait for
-    each other: what a link really carries is known only at run time.
+    compare ends, which is the same there and right where speeds differ.
+
+    With ``queue_transfers`` a node's link brings in what is planned for it one task after another;
+    else transfers do not wait for each other, and four tasks with 40 GB each look as well off on
+    one node of four cores as on four. What a link really carries is known only at run time.
 
     Equal ends go to the node with the fewest bytes to bring in, then the one free first, then the
     lowest index.
@@ -60,10 +64,14 @@ def adage_plan(
     kept at the top of a heap. Nodes that hold an input are all looked at while its copies are few;
     of a file with more than 24, only the holder free first. So the choice is the best of all nodes
     as long as no task reads two or more files copied that widely, and a task costs
-    O(inputs + kinds of node), times log(nodes), not O(nodes).
+    O(inputs + kinds of node), times log(nodes), not O(nodes). Where transfers queue, the node of
+    each kind whose link is free first is looked at too; then a node that is neither, but a little
+    of both, may be missed.
     """
     cluster = _Cluster(
-        *_per_node(nodes, bandwidth_bytes_per_second, cores, speed), int(workflow.cores.max())
+        *_per_node(nodes, bandwidth_bytes_per_second, cores, speed),
+        int(workflow.cores.max()),
+        queue_transfers=queue_transfers,
     )
     priority = latest_starts(workflow)
     rank = np.empty(len(workflow), dtype=np.int64)
@@ -123,7 +131,13 @@ class _Cluster:
     """
 
     def __init__(
-        self, bandwidth: list[float], cores: list[int], speed: list[float], widest: int
+        self,
+        bandwidth: list[float],
+        cores: list[int],
+        speed: list[float],
+        widest: int,
+        *,
+        queue_transfers: bool,
     ) -> None:
         if max(cores) < widest:
             raise SettingError(
@@ -138,6 +152,32 @@ class _Cluster:
         self.kind_count = len(kinds)
         self._free = [[0.0] * count for count in cores]  # each sorted
         self._first: dict[int, list[list[tuple[float, int]]]] = {}
+        self._link_free: list[float] | None = [0.0] * len(cores) if queue_transfers else None
+        self._links: list[list[tuple[float, int]]] = [[] for _ in kinds]
+        for node, kind in enumerate(self.kind_of):
+            self._links[kind].append((0.0, node))
+
+    def staged_seconds(self, node: int, ready: float, size_bytes: int) -> float:
+        """When so many bytes, asked for at ``ready``, are at the node."""
+        if self._link_free is not None and size_bytes:
+            ready = max(ready, self._link_free[node])
+        return ready + size_bytes / self.bandwidth[node]
+
+    def stage(self, node: int, ready: float, size_bytes: int) -> None:
+        if self._link_free is not None and size_bytes:
+            self._link_free[node] = self.staged_seconds(node, ready, size_bytes)
+
+    def first_links(self) -> list[int]:
+        """Of each kind of node, the one whose link is free first; none where none queue."""
+        if self._link_free is None:
+            return []
+        first = []
+        for heap in self._links:
+            while heap[0][0] != self._link_free[heap[0][1]]:
+                node = heap[0][1]
+                heapreplace(heap, (self._link_free[node], node))
+            first.append(heap[0][1])
+        return first
 
     def free_seconds(self, node: int, width: int) -> float:
         """When the node has ``width`` cores free."""
@@ -224,7 +264,10 @@ class _Copies:
     ) -> tuple[int, dict[int, int]]:
         """The bytes not held everywhere, and how many of them the nodes worth a look hold."""
         total = 0
-        held: dict[int, int] = dict.fromkeys(self._cluster.first_free(width), 0)
+        cluster = self._cluster
+        held: dict[int, int] = dict.fromkeys(
+            [*cluster.first_free(width), *cluster.first_links()], 0
+        )
         wide: list[tuple[set[int], int]] = []
         for file, size in inputs:
             few = self._few[file]
@@ -272,8 +315,10 @@ def _assign(
         width = widths[task]
         needed = [(file, sizes[file]) for file in inputs(task) if sizes[file]]
         total, held = copies.held_bytes(needed, width)
-        end, _, _, node = min(_weighed(cluster, held, total, ready, width, runtimes[task]))
+        weighed = _weighed(cluster, held, total, ready, width, runtimes[task])
+        end, missing, _, node = min(weighed)
         cluster.occupy(node, width, end)
+        cluster.stage(node, ready, missing)
         preferred[task] = node
         ends[task] = end
         for file, _ in needed:
@@ -293,11 +338,11 @@ def _weighed(
     cluster: _Cluster, held: dict[int, int], total: int, ready: float, width: int, runtime: float
 ) -> list[tuple[float, int, float, int]]:
     """Each candidate as (end, bytes to bring in, time free, node)."""
-    bandwidth, speed, cores = cluster.bandwidth, cluster.speed, cluster.cores
+    speed, cores = cluster.speed, cluster.cores
     weighed = []
     for node, here in held.items():
         if cores[node] >= width:
             free = cluster.free_seconds(node, width)
-            start = max(ready + (total - here) / bandwidth[node], free)
+            start = max(cluster.staged_seconds(node, ready, total - here), free)
             weighed.append((start + runtime / speed[node], total - here, free, node))
     return weighed

@@ -27,6 +27,7 @@ def critical_path_plan(
         cores=[m.cores for m in machines],
         speed=[m.speed for m in machines],
         located=located,
+        queue_transfers=True,  # "the time its transfers are done": a node has one link
     )
 
 
