@@ -22,6 +22,7 @@ from dataward.model.events import Emit
 from dataward.model.messages import Message
 from dataward.model.operations import (
     Answer,
+    AttemptId,
     Commit,
     InputFile,
     NodeId,
@@ -138,13 +139,18 @@ class Disk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run of a task ended; ``error`` is empty if it succeeded."""
+    """How a run of a task ended, and what it took; ``error`` is empty if it succeeded."""
 
     error: str = ""
+    exit_code: int = 0
+    signal: int = 0  # what killed it, if anything did
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory_bytes: int = 0
 
 
 class Runner(Protocol):
-    async def run(self, task: TaskSpec) -> RunResult:
+    async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
         """Execute a task whose inputs are ready. Cancelling the call ends the execution."""
         ...
 

@@ -3,7 +3,19 @@ from itertools import pairwise
 import pytest
 
 from dataward.generate import generate
-from dataward.model.events import Event, FileEvicted, NodeJoined, NodeLost, RunEnded, TaskReopened
+from dataward.model.events import (
+    AttemptBegan,
+    Event,
+    FileEvicted,
+    NodeFacts,
+    NodeJoined,
+    NodeLost,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TaskFinished,
+    TaskReopened,
+)
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.reports.run_summary import RunSummary, RunTally
@@ -222,3 +234,23 @@ def test_a_run_is_remembered_only_while_it_goes_on() -> None:
 
     assert tally._book.under_way() == []
     assert all(one.at <= other.at for one, other in pairwise(events[:-1]))
+
+
+def test_a_resumed_run_forgets_its_end_and_its_failures_and_ends_what_was_under_way():
+    tally = RunTally()
+    failed = TaskFinished(2.0, "a", "n1.1.1", "n1", TaskState.FAILED, 1)
+    for event in (
+        RunStarted(0.0, "wf", 2, "adage", 0, (NodeFacts("n1", 1, 1.0, "site"),)),
+        failed,
+        AttemptBegan(2.0, "b", "n1.1.2", "n1", False, 1),
+        RunEnded(3.0, 0, 1, 0, 0),
+        RunResumed(3.0, 2),
+        AttemptBegan(4.0, "b", "n1.2.1", "n1", False, 1),
+    ):
+        tally.add(event)
+
+    summary = tally.summary()
+
+    assert not summary.ended
+    assert summary.failed == 0
+    assert summary.makespan_seconds == 4.0

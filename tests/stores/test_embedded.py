@@ -280,6 +280,21 @@ def test_a_call_returns_when_its_record_is_written_and_not_before(run):
     assert [answer.task for answer in answers] == ["a"]
 
 
+def test_callers_that_share_its_fate_wait_for_outcomes_only(tmp_path):
+    run = Run(tmp_path, shares_fate=True)
+
+    begun = run.call(submit("a"), Begin("a", "n1.1.1", "n1"))
+    committed = run.call(Commit("a", "n1.1.1", "n1", generation=1))
+
+    assert len(begun) == 2
+    assert not committed
+    run.finish()
+    assert not committed, "it came during a write, so it is in the next"
+    run.finish()
+    assert committed
+    run.close()
+
+
 def test_calls_that_come_during_a_write_share_the_next_one(run, tmp_path):
     first = run.call(submit("first"))
     others = [run.call(submit(f"t{i}")) for i in range(10)]

@@ -9,7 +9,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from dataward.cli import bound, convert, generate, inspect, seeds, simulate, trace
+from dataward.cli import (
+    bound,
+    clean,
+    convert,
+    export,
+    generate,
+    inspect,
+    logs,
+    run,
+    runs,
+    seeds,
+    simulate,
+    trace,
+    why,
+)
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import complain
 from dataward.errors import DatawardError, OutputError, SettingError
@@ -62,6 +76,7 @@ def about(
         typer.echo(context.get_help())
 
 
+app.command("run")(run.run_command)
 app.command("generate")(generate.generate_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("bound")(bound.bound_command)
@@ -69,6 +84,11 @@ app.command("convert")(convert.convert_command)
 app.command("simulate")(simulate.simulate_command)
 app.command("trace")(trace.trace_command)
 app.command("seeds")(seeds.seeds_command)
+app.command("runs")(runs.runs_command)
+app.command("why")(why.why_command)
+app.command("logs")(logs.logs_command)
+app.command("export")(export.export_command)
+app.command("clean")(clean.clean_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -1,23 +1,29 @@
-"""Turns ``--set name=value`` into node settings."""
+"""Turns ``--set name=value`` into settings."""
 
 from dataclasses import fields, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from dataward.errors import SettingError
-from dataward.node.settings import NodeSettings
+
+S = TypeVar("S")
 
 
-def change_settings(settings: NodeSettings, pairs: list[str]) -> NodeSettings:
+def is_setting_of(settings: Any, pair: str) -> bool:
+    """Whether ``name=value`` is about one of these settings."""
+    return pair.partition("=")[0] in {field.name for field in fields(settings)}
+
+
+def change_settings(settings: S, pairs: list[str]) -> S:
     """The settings with some of them changed, each value read as its field's type."""
-    known = {field.name: getattr(settings, field.name) for field in fields(NodeSettings)}
+    known = {field.name: getattr(settings, field.name) for field in fields(settings)}  # type: ignore[arg-type]
     changes = {}
     for pair in pairs:
         name, given, text = pair.partition("=")
         if not given or name not in known:
             raise SettingError(f"no node setting is called {name!r}; there are {', '.join(known)}")
         changes[name] = _read(name, text, known[name])
-    return replace(settings, **changes)
+    return replace(settings, **changes)  # type: ignore[type-var]
 
 
 def _read(name: str, text: str, present: Any) -> Any:

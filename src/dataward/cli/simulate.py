@@ -20,7 +20,7 @@ from dataward.cli.output import (
     stdout_console,
     write_text,
 )
-from dataward.cli.settings import change_settings
+from dataward.cli.strategy import chosen_strategy
 from dataward.errors import SettingError
 from dataward.formats import read_workflow
 from dataward.formats.platform_yaml import read_platform
@@ -77,7 +77,7 @@ def simulate_command(
     plot: Annotated[Path | None, typer.Option(help="Draw the run into this SVG file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    chosen = [_strategy(name, set_ or []) for name in strategy.split(",") if name]
+    chosen = [chosen_strategy(name, set_ or []) for name in strategy.split(",") if name]
     if not chosen:
         raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
     if len(chosen) > 1 and (events or plot):
@@ -119,13 +119,6 @@ Strategies:
 
 {_STRATEGIES}
 """
-
-
-def _strategy(name: str, changes: list[str]) -> Strategy:
-    if name not in STRATEGIES:
-        raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
-    found = STRATEGIES[name]
-    return replace(found, settings=change_settings(found.settings, changes))
 
 
 def _platform(

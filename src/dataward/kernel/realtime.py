@@ -228,14 +228,25 @@ class AsyncioKernel:
     """Runs fibers in real time. Fibers are spawned from within `run` only.
 
     An interrupt (Ctrl-C) cancels every fiber, as any end of the run does, and `run` then raises
-    `KeyboardInterrupt`.
+    `KeyboardInterrupt`. Its time counts from ``epoch_seconds`` of the system's monotonic clock.
     """
 
-    __slots__ = ("_failure", "_fibers", "_loop_factory", "_main", "_one_ended", "_over")
+    __slots__ = (
+        "_epoch_seconds",
+        "_failure",
+        "_fibers",
+        "_loop_factory",
+        "_main",
+        "_one_ended",
+        "_over",
+    )
 
     def __init__(
-        self, loop_factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop
+        self,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+        epoch_seconds: float = 0.0,
     ) -> None:
+        self._epoch_seconds = epoch_seconds
         self._loop_factory = loop_factory
         self._fibers: dict[AsyncioFiber[Any], None] = {}
         self._main: AsyncioFiber[Any] | None = None
@@ -245,7 +256,7 @@ class AsyncioKernel:
 
     def now(self) -> float:
         # Not the loop's own time, which on uvloop stands still while a fiber runs.
-        return time.monotonic()
+        return time.monotonic() - self._epoch_seconds
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(min(seconds, _FOREVER_SECONDS))

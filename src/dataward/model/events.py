@@ -29,6 +29,13 @@ class RunStarted(msgspec.Struct, frozen=True, array_like=True, tag="run-started"
     nodes: tuple[NodeFacts, ...]
 
 
+class RunResumed(msgspec.Struct, frozen=True, array_like=True, tag="run-resumed"):
+    """A run that had been broken off goes on; the time between does not count."""
+
+    at: float
+    session: int  # the first one is 1
+
+
 class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
     at: float
     complete: int
@@ -69,6 +76,20 @@ class AttemptAdvanced(msgspec.Struct, frozen=True, array_like=True, tag="attempt
     state: TaskState
 
 
+class AttemptMeasured(msgspec.Struct, frozen=True, array_like=True, tag="attempt-measured"):
+    """What a run of a task took, and how its process ended; ``signal`` is 0 if none killed it."""
+
+    at: float
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    exit_code: int
+    signal: int
+    wall_seconds: float
+    cpu_seconds: float
+    peak_memory_bytes: int
+
+
 class AttemptEnded(msgspec.Struct, frozen=True, array_like=True, tag="attempt-ended"):
     """``outcome`` is won, lost (another won), cancelled, failed, released or postponed."""
 
@@ -89,6 +110,21 @@ class TaskFinished(msgspec.Struct, frozen=True, array_like=True, tag="task-finis
     node: NodeId
     state: TaskState
     generation: int
+
+
+class TaskSkipped(msgspec.Struct, frozen=True, array_like=True, tag="task-skipped"):
+    """The outcome is known from an earlier run, and nothing it depends on has changed."""
+
+    at: float
+    task: TaskId
+
+
+class TaskDue(msgspec.Struct, frozen=True, array_like=True, tag="task-due"):
+    """A task of an earlier run must run again; ``why`` says what has changed or is gone."""
+
+    at: float
+    task: TaskId
+    why: str
 
 
 class InputsStaged(msgspec.Struct, frozen=True, array_like=True, tag="inputs-staged"):
@@ -171,9 +207,10 @@ class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-inj
 
 
 Event = (
-    RunStarted | RunEnded | NodeJoined | NodeLost | AttemptBegan | AttemptAdvanced | AttemptEnded
-    | TaskFinished | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | TaskPlaced
-    | TaskTakenOver | TaskReopened | FaultInjected
+    RunStarted | RunResumed | RunEnded | NodeJoined | NodeLost
+    | AttemptBegan | AttemptAdvanced | AttemptMeasured | AttemptEnded
+    | TaskFinished | TaskSkipped | TaskDue | TaskPlaced | TaskTakenOver | TaskReopened
+    | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | FaultInjected
 )  # fmt: skip
 
 Emit = Callable[[Event], None]

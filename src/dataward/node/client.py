@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dataward.model.operations import (
     AddCopies,
@@ -30,13 +31,22 @@ BATCH = 1000
 
 
 def task_specs(
-    workflow: Workflow, plan: Plan, nodes: Sequence[NodeId], *, backups_max: int, retries: int = 0
+    workflow: Workflow,
+    plan: Plan,
+    nodes: Sequence[NodeId],
+    *,
+    backups_max: int,
+    retries: int = 0,
+    digests: Mapping[FileId, str] = MappingProxyType({}),
 ) -> Iterator[TaskSpec]:
-    """Every task as the store keeps it, in the workflow's order."""
+    """Every task as the store keeps it, in the workflow's order; digests of inputs if known."""
     files, ids = workflow.file_ids, workflow.task_ids
     sizes = workflow.size_bytes.tolist()
     producer = [ids[writers[0]] if writers else TaskId("") for writers in workflow.producers.rows()]
-    reads = [InputFile(files[f], sizes[f], producer[f]) for f in range(len(files))]
+    reads = [
+        InputFile(files[f], sizes[f], producer[f], digests.get(files[f], ""))
+        for f in range(len(files))
+    ]
     writes = [OutputFile(files[f], sizes[f]) for f in range(len(files))]
     rows = zip(
         ids,

@@ -127,6 +127,11 @@ class Committer:
         """Whether an outcome of this task is on its way to the store."""
         return any(outcome.task == task for outcome in self._proposed.values())
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an outcome is on its way to the store."""
+        return bool(self._proposed)
+
     def forget(self) -> None:
         """Drop what an incarnation that has lost its lease had to say."""
         for attempt, outcome in self._proposed.items():

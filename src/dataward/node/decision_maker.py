@@ -47,6 +47,7 @@ class DecisionMaker:
     herald: Herald
     is_under_way: Callable[[TaskId], bool]
     on_lease_lost: OnLeaseLost
+    draining: bool = False  # what runs may end, but nothing more is begun
     _requests: int = 0
 
     def __post_init__(self) -> None:
@@ -59,6 +60,8 @@ class DecisionMaker:
     async def next_task(self) -> QueueEntry:
         """The most urgent task of the ready queue, as soon as there is one."""
         while True:
+            if self.draining:
+                await self.world.kernel.event().wait()  # for ever
             entry = self.queue.take()
             if entry is not None:
                 return entry

@@ -73,6 +73,7 @@ class Depot:
     used_bytes: int = 0
     _held: dict[FileId, _Held] = field(default_factory=dict)  # least recently used first
     _pins: dict[FileId, int] = field(default_factory=dict)
+    _unwanted: set[FileId] = field(default_factory=set)  # held by a task, and to go after it
     _arriving: dict[FileId, Event] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,6 +137,9 @@ class Depot:
                 self._pins[file.id] = pins
             else:
                 del self._pins[file.id]
+                if file.id in self._unwanted:
+                    self._unwanted.discard(file.id)
+                    self.drop(file.id)
 
     def _touch(self, file: FileId) -> bool:
         held = self._held.pop(file, None)
@@ -298,6 +302,16 @@ class Depot:
         if excess > 0:
             raise DiskFull(f"{self.world.node} has no room for {size_bytes} bytes more")
         for file in evictable:
+            self._evict(file)
+
+    def drop(self, file: FileId) -> None:
+        """Let go of a file that nobody will ask for again, or that is no good any more.
+
+        What a task holds goes when the task does: a replica that lost may not know it yet.
+        """
+        if file in self._pins:
+            self._unwanted.add(file)
+        elif file in self._held:
             self._evict(file)
 
     def _evict(self, file: FileId) -> None:

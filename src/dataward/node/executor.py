@@ -2,11 +2,13 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import cast
 
 from dataward.model.events import (
     AttemptAdvanced,
     AttemptBegan,
     AttemptEnded,
+    AttemptMeasured,
     InputsStaged,
     TaskReopened,
 )
@@ -25,7 +27,7 @@ from dataward.model.operations import (
     Standing,
     TaskSpec,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import FINAL, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
@@ -36,7 +38,15 @@ from dataward.node.ready_queue import ReadyQueue, entry_for
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
-from dataward.world import Cancelled, DiskFull, Fiber, FiberCancelled, TransferFailed, World
+from dataward.world import (
+    Cancelled,
+    DiskFull,
+    Fiber,
+    FiberCancelled,
+    RunResult,
+    TransferFailed,
+    World,
+)
 
 
 @dataclass
@@ -45,9 +55,17 @@ class Attempts:
 
     _running: dict[TaskId, Fiber[None]] = field(default_factory=dict)
     _generations: dict[TaskId, int] = field(default_factory=dict)
+    _started: set[TaskId] = field(default_factory=set)  # those that have come to run
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self._running
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, task: TaskId) -> None:
+        """Its process runs from now on."""
+        self._started.add(task)
 
     async def over(self, task: TaskId) -> None:
         """Wait until no attempt at this task is under way: it may be queued while one is."""
@@ -68,6 +86,7 @@ class Attempts:
             if self._running.get(task) is fiber:
                 del self._running[task]
                 del self._generations[task]
+                self._started.discard(task)
 
     def cancel(self, task: TaskId, up_to_generation: int) -> None:
         """Stop an attempt that could only complete the task as often as it has been already."""
@@ -78,6 +97,11 @@ class Attempts:
     def cancel_all(self) -> None:
         for fiber in list(self._running.values()):
             fiber.cancel()
+
+    def cancel_unstarted(self) -> None:
+        for task, fiber in list(self._running.items()):
+            if task not in self._started:
+                fiber.cancel()
 
 
 @dataclass
@@ -179,11 +203,14 @@ class Executor:
             await self.memory.take(memory_bytes)
             try:
                 self._advanced(spec.id, attempt, TaskState.RUNNING)
-                return (await self.world.runner.run(spec)).error
+                self.attempts.start(spec.id)
+                result = await self.world.runner.run(spec, attempt)
             finally:
                 self.memory.give_back(memory_bytes)
         finally:
             self.cores.give_back(cores)
+        self._measured(spec.id, attempt, result)
+        return result.error
 
     # --- when it cannot go on --------------------------------------------------------------------
 
@@ -194,6 +221,12 @@ class Executor:
         held by this node, whose lease will expire, or waiting for notices that will come.
         """
         spec = begun.spec
+        standing = await self.store.ask(Look(spec.id), Standing)
+        if standing.state in FINAL:
+            # Another has won, and then the inputs were let go of: nobody needs them made again.
+            self._ended(spec.id, attempt, "lost", "finished")
+            self.committer.let_go(spec.id)
+            return
         losses = [(task, begun.parents.get(task, 1)) for task in lost.producers]
         answers = await self.store.call([Reopen(task, life) for task, life in losses])
         reopened = [answer for answer in answers if isinstance(answer, Standing)]
@@ -211,8 +244,7 @@ class Executor:
             if a.state is TaskState.COMPLETE
         ]
         waits = [Postpone(spec.id, attempt, task, life) for task, life in losses]
-        standing = (await self.store.call([*waits, *again, Look(spec.id)]))[-1]
-        assert isinstance(standing, Standing)
+        standing = cast(Standing, (await self.store.call([*waits, *again, Look(spec.id)]))[-1])
         self._ended(spec.id, attempt, "postponed", str(lost))
         if standing.state is TaskState.FAILED:
             self.herald.cascade(standing)  # a parent failed while it ran, and it waits in vain
@@ -252,6 +284,21 @@ class Executor:
         now = self.world.kernel.now()
         self.world.emit(AttemptAdvanced(now, task, attempt, self.world.node, state))
         self.committer.advance(task, attempt, state)
+
+    def _measured(self, task: TaskId, attempt: AttemptId, result: RunResult) -> None:
+        self.world.emit(
+            AttemptMeasured(
+                self.world.kernel.now(),
+                task,
+                attempt,
+                self.world.node,
+                result.exit_code,
+                result.signal,
+                result.wall_seconds,
+                result.cpu_seconds,
+                result.peak_memory_bytes,
+            )
+        )
 
     def _ended(self, task: TaskId, attempt: AttemptId, outcome: str, reason: str = "") -> None:
         now = self.world.kernel.now()

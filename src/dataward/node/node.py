@@ -83,6 +83,16 @@ class Node:
         for fiber in reversed(self._fibers):
             fiber.cancel()
 
+    def drain(self) -> None:
+        """Begin nothing more. What runs goes on, and is committed when it ends."""
+        self.decision_maker.draining = True
+        self.attempts.cancel_unstarted()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no attempt is under way, nor any outcome on its way to the store."""
+        return not self.attempts and not self.committer.is_busy
+
     async def _join_first(self) -> None:
         await self._join()
         await self.depot.recover()

@@ -15,11 +15,11 @@ class ByteSink:
     Equal bytes make equal files, compressed or not: no time stamp and no name go in.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, append: bool = False) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._raw = path.open("wb", buffering=BUFFER_BYTES)
+            self._raw = path.open("ab" if append else "wb", buffering=BUFFER_BYTES)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             raise self._refusal(error) from error
         self._out: BinaryIO = self._raw

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from gzip import BadGzipFile, GzipFile
-from io import BufferedReader
+from io import SEEK_END, BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -31,13 +31,17 @@ class EventFileWriter:
     """Appends events to a file as they come: ``with EventFileWriter(path) as file: file.add(e)``.
 
     Some 64 kB wait in memory. A run that must be able to die without losing them calls ``flush``
-    now and then; a simulation has no need to.
+    now and then; a simulation has no need to. ``append`` goes on with a file that is there, after
+    its last whole line: that of a run which is resumed.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._sink = ByteSink(path)
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        if append:
+            _cut_torn_line(path)
+        self._sink = ByteSink(path, append=append)
         self._encode_into = msgspec.json.Encoder().encode_into
-        self._buffer = bytearray(msgspec.json.encode((_NAME, VERSION)) + b"\n")
+        first = b"" if append else msgspec.json.encode((_NAME, VERSION)) + b"\n"
+        self._buffer = bytearray(first)
         try:
             self.flush()  # a run killed at once still leaves a file that says what it is
         except OutputError:
@@ -76,6 +80,23 @@ class EventFileWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _cut_torn_line(path: Path) -> None:
+    """A killed run may have left the beginning of a line, which nothing must be added to."""
+    try:
+        with path.open("r+b") as file:
+            end = file.seek(0, SEEK_END)
+            while end:
+                start = max(0, end - BUFFER_BYTES)
+                file.seek(start)
+                newline = file.read(end - start).rfind(b"\n")
+                if newline >= 0:
+                    file.truncate(start + newline + 1)
+                    return
+                end = start
+    except OSError as error:
+        raise OutputError(str(path), error.strerror or str(error)) from error
 
 
 class EventFileReader:

@@ -12,6 +12,7 @@ from dataward.model.events import (
     NodeJoined,
     NodeLost,
     RunEnded,
+    RunResumed,
     RunStarted,
     TaskFinished,
     TaskReopened,
@@ -165,6 +166,7 @@ class RunTally:
             **self._book.handlers,
             RunStarted: self._on_run_started,
             RunEnded: self._on_run_ended,
+            RunResumed: self._on_run_resumed,
             NodeJoined: self._on_node_joined,
             NodeLost: self._on_node_lost,
             InputsStaged: self._on_inputs_staged,
@@ -290,6 +292,12 @@ class RunTally:
     def _on_run_ended(self, event: RunEnded) -> None:
         self._book.add(event)
         self._ended = event
+
+    def _on_run_resumed(self, event: RunResumed) -> None:
+        """What was under way is lost, and what had failed is tried again."""
+        self._book.end_all(event.at, CRASHED)
+        self._ended = None
+        self._failed = 0
 
     def _on_node_joined(self, event: NodeJoined) -> None:
         self._book.add(event)

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from dataward.kernel.fibers import VirtualQueue
 from dataward.model.events import Emit, FileMoved
 from dataward.model.messages import Message
-from dataward.model.operations import ORIGIN, Commit, InputFile, NodeId, OutputFile, TaskSpec
+from dataward.model.operations import (
+    ORIGIN,
+    AttemptId,
+    Commit,
+    InputFile,
+    NodeId,
+    OutputFile,
+    TaskSpec,
+)
 from dataward.model.workflow import FileId
 from dataward.sim.fabric import Fabric
 from dataward.sim.host import Host
@@ -130,7 +138,8 @@ class SimRunner:
     host: Host
     failures: dict[str, int]  # how many more times each task will fail by itself
 
-    async def run(self, task: TaskSpec) -> RunResult:
+    async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
+        started = self.host.kernel.now()
         left = task.runtime_seconds
         while left > 0:
             speed, began = self.host.speed, self.host.kernel.now()
@@ -139,5 +148,10 @@ class SimRunner:
             left -= (self.host.kernel.now() - began) * speed
         if self.failures.get(task.id, 0) > 0:
             self.failures[task.id] -= 1
-            return RunResult(error="the task failed by itself")
-        return RunResult()
+            return self._ended(started, exit_code=1, error="the task failed by itself")
+        return self._ended(started)
+
+    def _ended(self, started: float, exit_code: int = 0, error: str = "") -> RunResult:
+        """A simulated task computes all the time it runs."""
+        seconds = self.host.kernel.now() - started
+        return RunResult(error, exit_code, wall_seconds=seconds, cpu_seconds=seconds)

@@ -1,0 +1,60 @@
+"""``dataward export``: a workflow with what a run has measured of it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dataward.cli.output import (
+    busy,
+    counted,
+    encodable,
+    print_json,
+    stderr_console,
+    stdout_console,
+    visible,
+)
+from dataward.cli.recorded import events_of, recorded_run, workflow_of
+from dataward.errors import FormatError, WorkflowError
+from dataward.formats import write_workflow
+from dataward.live.run_directory import RunRecord
+from dataward.model.workflow import Workflow
+from dataward.reports.measured import measured_workflow
+
+
+def export_command(
+    run: Annotated[str, typer.Argument(help="A run, as montage.run or montage.run/2.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; .gz compresses.")],
+    schema: Annotated[str, typer.Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write a run's workflow as WfFormat, with the run times, sizes and memory that were measured.
+
+    It can be inspected, simulated and planned with as any other.
+
+    Examples:
+
+    - `dataward export montage.run -o measured.json`
+    - `dataward export montage.run/2 -o measured.json.gz --schema 1.5`
+    """
+    record = recorded_run(run)
+    declared = workflow_of(record)
+    measured = _measured(record, declared)
+    warnings = [sentence for sentence in measured.warnings if sentence not in declared.warnings]
+    for sentence in warnings:
+        stderr_console().print(f"warning: {visible(record.path)}: {sentence}", soft_wrap=True)
+    with busy(f"writing {output}"):
+        write_workflow(measured, output, schema)
+    if json:
+        print_json({"file": encodable(output), "tasks": len(measured), "warnings": warnings})
+    else:
+        said = f"{visible(output)}: {counted(len(measured), 'task')}"
+        stdout_console().print(said, soft_wrap=True)
+
+
+def _measured(record: RunRecord, declared: Workflow) -> Workflow:
+    with busy(f"reading {record.events}"):
+        try:
+            return measured_workflow(declared, events_of(record))
+        except WorkflowError as error:  # a measurement that makes no sense
+            raise FormatError(str(record.events), str(error)) from error

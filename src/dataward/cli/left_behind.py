@@ -1,0 +1,123 @@
+"""What a run directory holds that nobody needs, what removing it frees, and its removal."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dataward.errors import FormatError
+from dataward.live.outcomes import load_outcomes
+from dataward.live.run_directory import RunDirectory
+
+_MARKER = "dataward.json"
+_LOCK = "lock"
+
+
+@dataclass
+class Leftovers:
+    """Paths to remove, by what they are; they go in this order."""
+
+    paths: dict[str, list[Path]]
+    warnings: list[str] = field(default_factory=list)
+
+    def room_bytes(self) -> int:
+        """What removing them frees. A file with a link elsewhere frees nothing."""
+        links: dict[tuple[int, int], int] = {}
+        freed = 0
+        for path in (file for paths in self.paths.values() for top in paths for file in _walk(top)):
+            found = path.lstat()
+            key = found.st_dev, found.st_ino
+            links[key] = links.get(key, 0) + 1
+            if links[key] == found.st_nlink:
+                freed += found.st_size
+        return freed
+
+    def remove(self) -> None:
+        """Raises OSError, with what comes after still there."""
+        for paths in self.paths.values():
+            for path in paths:
+                _remove(path)
+
+
+def leftovers_of(directory: RunDirectory) -> Leftovers:
+    """Records of all runs but the latest, private directories of tasks, files no run can use.
+
+    Only for whoever has locked it.
+    """
+    found = Leftovers({"old run": [], "work directory": [], "unused file": []})
+    runs = directory.runs()
+    latest = runs[-1].path.name if runs else ""
+    for path in sorted(directory.path.iterdir()):
+        if path.name.isdigit() and path.name != latest and _is_directory(path):
+            found.paths["old run"].append(path)
+    if _is_directory(directory.work):
+        found.paths["work directory"] += sorted(directory.work.iterdir())
+    found.paths["unused file"] += _unused_files(directory, found.warnings)
+    return found
+
+
+def old_record(directory: RunDirectory, number: str) -> Leftovers:
+    return Leftovers({"old run": [directory.path / number]})
+
+
+def everything_in(directory: RunDirectory) -> Leftovers:
+    return Leftovers({"run directory": [directory.path.resolve()]})
+
+
+def _unused_files(directory: RunDirectory, warnings: list[str]) -> list[Path]:
+    """What is in the depots but not the outcome of any task.
+
+    A store that is still there tells of outcomes too: the next run looks into it, not we.
+    """
+    if directory.store.exists() or not _is_directory(directory.depot):
+        return []
+    try:
+        outcomes = load_outcomes(directory.outcomes)
+    except FormatError as error:
+        warnings.append(f"{error}; all its files are kept")
+        return []
+    used = {output.digest for outcome in outcomes.values() for output in outcome.outputs}
+    return sorted(path for path in _walk(directory.depot) if path.name not in used)
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """The files in and below a directory, or the file itself; links are not followed."""
+    if not _is_directory(top):
+        if os.path.lexists(top):
+            yield top
+        return
+    for place, inside, names in os.walk(top, onerror=_give_up):
+        for name in names:
+            yield Path(place, name)
+        for name in inside:
+            if Path(place, name).is_symlink():
+                yield Path(place, name)
+
+
+def _remove(path: Path) -> None:
+    """What marks a run directory as one goes last, so that a second try finds what is left."""
+    if not _is_directory(path):
+        path.unlink(missing_ok=True)
+        return
+    _make_writable(path)
+    for inside in sorted(path.iterdir()):
+        if inside.name not in (_MARKER, _LOCK):
+            _remove(inside)
+    shutil.rmtree(path)
+
+
+def _make_writable(directory: Path) -> None:
+    """A task may have made a directory read-only, and then nothing in it can be removed."""
+    mode = directory.stat().st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        directory.chmod(mode | stat.S_IRWXU)
+
+
+def _give_up(error: OSError) -> None:
+    raise error
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

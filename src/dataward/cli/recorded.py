@@ -1,0 +1,54 @@
+"""Finds the run that a person means, and reads what it left."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dataward.cli.output import busy, stderr_console, visible
+from dataward.errors import FormatError
+from dataward.formats import read_workflow
+from dataward.live.run_directory import NoRunError, RunFacts, RunRecord, find_run, runs_below
+from dataward.model.events import Event
+from dataward.model.workflow import Workflow
+from dataward.reports.event_file import EventFileReader
+
+
+def recorded_run(name: str) -> RunRecord:
+    """The run of that name; with no name, the latest in the directories here."""
+    with looking_into(name or "."):
+        return find_run(name) if name else _latest_here()
+
+
+def _latest_here() -> RunRecord:
+    began = {run: facts.began for run in runs_below(Path()) if (facts := facts_of(run))}
+    if not began:
+        raise NoRunError("there is no run here; name one, or make one with 'dataward run FILE'")
+    return max(began, key=lambda run: began[run])
+
+
+def facts_of(run: RunRecord) -> RunFacts | None:
+    """What is known of a run; None, and a warning, if its file cannot be read."""
+    try:
+        return run.facts()
+    except FormatError as error:
+        stderr_console().print(f"warning: {visible(str(error))}", soft_wrap=True)
+        return None
+
+
+@contextmanager
+def looking_into(name: str) -> Iterator[None]:
+    """What the system refuses is said as something wrong with what was named."""
+    try:
+        yield
+    except OSError as error:
+        raise FormatError(name, f"cannot be read ({error.strerror or error})") from error
+
+
+def workflow_of(run: RunRecord) -> Workflow:
+    with busy(f"reading {run.workflow}"):
+        return read_workflow(run.workflow)
+
+
+def events_of(run: RunRecord) -> Iterator[Event]:
+    """Every event of a run. That the list breaks off is no news if the run was killed."""
+    yield from EventFileReader(run.events)

@@ -1,0 +1,108 @@
+"""``dataward run``: a workflow for real, on this machine."""
+
+import os
+from contextlib import ExitStack
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dataward.cli.exit_codes import ExitCode
+from dataward.cli.output import print_json, print_warnings, reading_file
+from dataward.cli.run_end import end_as_json, print_end
+from dataward.cli.run_job import RunJob
+from dataward.cli.settings import change_settings, is_setting_of
+from dataward.cli.strategy import chosen_strategy
+from dataward.errors import SettingError
+from dataward.formats import read_workflow
+from dataward.live.live_runner import RunnerSettings
+from dataward.live.preparation import stem_of
+from dataward.live.run_directory import RunDirectory
+from dataward.live.session import Machine
+from dataward.live.workflow_run import RunOptions
+from dataward.model.quantities import parse_seconds
+
+
+class Keep(Enum):
+    FINAL = "final"
+    ALL = "all"
+
+
+def run_command(
+    file: Annotated[Path, typer.Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
+    slots: Annotated[
+        int | None,
+        typer.Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
+    ] = None,
+    nodes: Annotated[
+        int, typer.Option(help="Nodes, each with its own depot, to try out locality.", min=1)
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="The run directory; default NAME.run, here.")
+    ] = None,
+    keep: Annotated[
+        Keep, typer.Option(help="Which files to keep: what nobody reads, or all.")
+    ] = Keep.FINAL,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last run, which was broken off.")
+    ] = False,
+    retries: Annotated[int, typer.Option(help="Tries again of a failing task.", min=0)] = 0,
+    time_limit: Annotated[
+        str, typer.Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
+    ] = "",
+    strategy: Annotated[str, typer.Option(help="Who runs what, where.")] = "adage",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A node's or runner's setting, as log_bytes_max=1000000."),
+    ] = None,
+    events: Annotated[Path | None, typer.Option(help="Write every event to this file too.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
+) -> None:
+    """Run a workflow on this machine: real processes, real files.
+
+    Everything is kept in one directory: what was made (`outputs/`), what was printed, what
+    happened. A second run there does only what has changed. Ctrl-C lets running tasks end, a
+    second one ends them; `--resume` goes on after that, or after a crash.
+
+    Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks may do what you may do:
+    nothing here is a sandbox against malice.
+
+    Examples:
+
+    - `dataward run montage.json`
+    - `dataward run montage.json --slots 4 --retries 2 --time-limit 10min`
+    - `dataward run montage.json --nodes 4 --keep all --out /scratch/montage.run`
+    - `dataward run montage.json --resume`
+    """
+    changes = set_ or []
+    for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
+    for_node = [change for change in changes if change not in for_runner]
+    runner = RunnerSettings(time_limit_seconds=parse_seconds(time_limit) if time_limit else 0.0)
+    options = RunOptions(
+        machine=Machine(nodes, slots or os.cpu_count() or 1),
+        strategy=chosen_strategy(strategy, for_node),
+        runner=change_settings(runner, for_runner),
+        retries=retries,
+        keep_all=keep is Keep.ALL,
+    )
+    with reading_file(file):
+        workflow = read_workflow(file)
+    print_warnings(workflow, str(file))
+    directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
+    if resume and not directory.exists():
+        raise SettingError(f"{directory.path} holds no run to resume; run without --resume")
+    directory.make()
+    with ExitStack() as stack:
+        stack.callback(directory.lock().release)
+        job = RunJob(workflow, file, directory, options, resume=resume)
+        end = job.run(stack, events, quiet=quiet or json)
+        if json:
+            print_json(end_as_json(end))
+        else:
+            print_end(end)
+    if end.is_interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if end.state == "failed":
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,182 @@
+"""One call of ``dataward run``: its record, what listens to it, and what that adds up to."""
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from rich.progress import track
+
+from dataward.cli.output import busy, counted, stderr_console
+from dataward.cli.run_end import RunEnd
+from dataward.cli.run_view import RunView
+from dataward.errors import SettingError
+from dataward.formats import read_workflow, write_workflow
+from dataward.live.preparation import Preparer
+from dataward.live.run_directory import RunDirectory, RunFacts, RunRecord, new_facts
+from dataward.live.workflow_run import RunOptions, RunOutcome, WorkflowRun
+from dataward.model.events import AttemptMeasured, Event, TaskFinished
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId, Workflow
+from dataward.plan.bounds import makespan_bounds
+from dataward.plan.critical_path import bottom_levels
+from dataward.reports.event_file import EventFileReader, EventFileWriter
+from dataward.reports.progress import RunProgress
+from dataward.reports.run_summary import RunTally
+
+MANY_INPUTS = 1000  # fewer are looked at before anybody wonders
+
+
+class RunJob:
+    def __init__(
+        self,
+        workflow: Workflow,
+        source: Path,
+        directory: RunDirectory,
+        options: RunOptions,
+        *,
+        resume: bool,
+    ) -> None:
+        self._workflow = workflow
+        self._source = source
+        self._directory = directory
+        self._options = options
+        self._resume = resume
+        ids, wide = workflow.task_ids, np.flatnonzero(workflow.cores > 1).tolist()
+        self._tally = RunTally({ids[i]: int(workflow.cores[i]) for i in wide})
+        cores = options.machine.nodes * options.machine.slots
+        self._progress = RunProgress(workflow, cores, bottom_levels)
+        self._seconds = workflow.runtime_seconds.copy()  # as measured, where that is known
+        self._complete: dict[TaskId, None] = {}
+
+    def run(self, stack: ExitStack, events: Path | None, *, quiet: bool) -> RunEnd:
+        """Run, or go on. What was begun is noted as interrupted, whatever happens."""
+        preparer = self._look_at_inputs(quiet=quiet)
+        record, facts = self._resumed() if self._resume else self._begun()
+        files = [EventFileWriter(record.events, append=self._resume)]
+        files += [EventFileWriter(events)] if events else []
+        for file in files:
+            stack.callback(file.close)
+        view = RunView(self._progress, quiet=quiet)
+        stack.callback(view.close)
+
+        def tick(now: float) -> None:
+            view.refresh(now)
+            for file in files:
+                file.flush()
+
+        def interrupted(times: int, running: int) -> None:
+            if times == 1:
+                what = f"{counted(running, 'running task')} may end; Ctrl-C again kills"
+                view.say(f"stopping: {what if running else 'nothing is running'}")
+
+        run = WorkflowRun(
+            self._workflow, preparer, self._directory, record, self._options,
+            sinks=[*(file.add for file in files), self._add], on_tick=tick,
+            on_interrupt=interrupted, complete_before=self._complete,
+        )  # fmt: skip
+        try:
+            outcome = run.run()
+        except BaseException:
+            self._note(record, facts, "interrupted")
+            raise
+        finally:
+            view.close()
+        is_interrupted = run.is_interrupted and outcome.unfinished > 0
+        self._note(record, facts, _state(outcome, is_interrupted), outcome)
+        return RunEnd(
+            self._progress,
+            self._tally.summary(),
+            record,
+            str(self._source),
+            self._bound_seconds(),
+            is_interrupted,
+        )
+
+    def _add(self, event: Event) -> None:
+        self._tally.add(event)
+        self._progress.add(event)
+        if type(event) is AttemptMeasured:
+            self._seconds[self._workflow.index_of[event.task]] = event.wall_seconds
+        elif type(event) is TaskFinished and event.state is TaskState.COMPLETE:
+            self._complete[event.task] = None
+
+    def _look_at_inputs(self, *, quiet: bool) -> Preparer:
+        preparer = Preparer(self._workflow, self._source, self._directory, self._options.keep_all)
+        console = stderr_console()
+        is_shown = preparer.input_count > MANY_INPUTS and console.is_terminal and not quiet
+        for _ in track(
+            preparer.look_at_inputs(), "looking at inputs", preparer.input_count,
+            console=console, transient=True, disable=not is_shown,
+        ):  # fmt: skip
+            pass
+        return preparer
+
+    # --- the record ------------------------------------------------------------------------------
+
+    def _begun(self) -> tuple[RunRecord, RunFacts]:
+        machine = self._options.machine
+        facts = msgspec.structs.replace(
+            new_facts(self._workflow.name, str(self._source)),
+            nodes=machine.nodes,
+            slots=machine.slots,
+            strategy=self._options.strategy.name,
+            keep="all" if self._options.keep_all else "final",
+            tasks=len(self._workflow),
+        )
+        record = self._directory.new_run(facts)
+        with busy(f"writing {record.workflow}"):
+            write_workflow(self._workflow, record.workflow)
+        return record, facts
+
+    def _resumed(self) -> tuple[RunRecord, RunFacts]:
+        """The last run, with what it had come to. Raises SettingError if it cannot go on."""
+        record = self._directory.latest()
+        facts = record.facts()
+        if facts.state == "complete":
+            raise SettingError(
+                f"{record.path} is complete, so there is nothing to resume; "
+                "run without --resume to do what has changed since"
+            )
+        if read_workflow(record.workflow) != self._workflow:
+            raise SettingError(
+                f"{self._source} has changed since {record.path} was begun; "
+                "run without --resume: what has not changed is skipped anyway"
+            )
+        latest = 0.0
+        for event in EventFileReader(record.events):
+            self._add(event)
+            latest = max(latest, event.at)
+        facts.sessions += 1
+        facts.state = "running"
+        record.write_facts(facts)
+        self._options = replace(self._options, session=facts.sessions, began_seconds=latest)
+        return record, facts
+
+    def _note(
+        self, record: RunRecord, facts: RunFacts, state: str, outcome: RunOutcome | None = None
+    ) -> None:
+        facts.state = state
+        facts.makespan_seconds = self._tally.summary().makespan_seconds
+        if outcome is not None:
+            facts.complete, facts.skipped = outcome.complete, outcome.skipped
+            facts.failed = outcome.failed
+        record.write_facts(facts)
+
+    def _bound_seconds(self) -> float:
+        """What no schedule could have beaten, with run times as they were; files are all here."""
+        measured = replace(self._workflow, runtime_seconds=self._seconds)
+        machine = self._options.machine
+        return makespan_bounds(
+            measured,
+            nodes=machine.nodes,
+            cores=machine.slots,
+            bandwidth_bytes_per_second=float("inf"),
+        ).best_seconds
+
+
+def _state(outcome: RunOutcome, is_interrupted: bool) -> str:
+    if is_interrupted:
+        return "interrupted"
+    return "failed" if outcome.failed else "complete"

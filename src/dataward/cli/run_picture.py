@@ -1,0 +1,148 @@
+"""A run as it looks at one moment: lines that fit the terminal, and one line for a log."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from dataward.cli.output import padded, shortened, visible
+from dataward.model.quantities import show_bytes, show_seconds
+from dataward.reports.progress import Failure, RunningAttempt, RunProgress, TaskCounts
+
+RUNNING_SHOWN = 5
+FAILURES_SHOWN = 3
+_OTHER_LINES = 8  # of the picture, at most, besides those two lists
+_NAME_CELLS_MIN = 8
+_BAR_CELLS_MIN = 10
+
+
+def picture(
+    progress: RunProgress, now: float, eta_seconds: float | None, width: int, height: int
+) -> Group:
+    """What a terminal of that size shows; no line is longer, and all together no higher."""
+    counts = progress.counts()
+    room = width - 1  # a full line makes some terminals add an empty one
+    lists = max(height - _OTHER_LINES, 2)
+    failures = progress.failures()
+    failure_lines = min(len(failures), FAILURES_SHOWN, lists // 2) if failures else 0
+    running_lines = min(RUNNING_SHOWN, lists - failure_lines)
+    return Group(
+        _bar(progress.workflow.name, counts, room),
+        *_flowing(_standings(counts), room),
+        *_flowing(_speeds(progress, now, eta_seconds), room),
+        *_flowing(_bytes(progress), room),
+        *_running(progress.running(), now, room, running_lines),
+        *_failures(failures, counts, room, failure_lines),
+    )
+
+
+def log_line(progress: RunProgress, now: float, eta_seconds: float | None) -> str:
+    """``12 of 300 done, 2 running, 0 failed, 35.2/s, about 8 s left``"""
+    counts = progress.counts()
+    skipped = f" ({counts.skipped:,} skipped)" if counts.skipped else ""
+    pieces = [
+        f"{counts.done:,} of {counts.tasks:,} done{skipped}",
+        f"{counts.running:,} running",
+        f"{counts.failed:,} failed",
+        f"{progress.tasks_per_second(now):.1f}/s",
+    ]
+    if eta_seconds is not None:
+        pieces.append(f"about {show_rough(eta_seconds)} left")
+    return ", ".join(pieces)
+
+
+def show_rough(seconds: float) -> str:
+    """A forecast has no milliseconds."""
+    return f"{seconds:.0f} s" if seconds < 99.5 else show_seconds(seconds)
+
+
+def _bar(name: str, counts: TaskCounts, room: int) -> Table:
+    share = 100 * counts.finished // counts.tasks
+    tail = f"{counts.finished:,} of {counts.tasks:,} {share:3d}%"
+    title = shortened(visible(name), max(min(24, room - len(tail) - 16), _NAME_CELLS_MIN))
+    left = room - cell_len(title) - len(tail) - 2
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    if left < _BAR_CELLS_MIN:
+        grid.add_row(Text(shortened(tail, room), no_wrap=True))
+        return grid
+    bar = ProgressBar(total=counts.tasks, completed=counts.finished, width=left)
+    grid.add_row(Text(title, "bold", no_wrap=True), bar, Text(tail, no_wrap=True))
+    return grid
+
+
+def _standings(counts: TaskCounts) -> Iterable[Text]:
+    rows = [
+        ("waiting", counts.waiting, ""),
+        ("ready", counts.ready, ""),
+        ("staging", counts.staging, ""),
+        ("running", counts.running, "cyan"),
+        ("complete", counts.complete, "green"),
+        ("skipped", counts.skipped, ""),
+        ("failed", counts.failed, "bold red"),
+    ]
+    for name, number, style in rows:
+        if number or name not in ("staging", "skipped"):
+            yield Text(f"{name} {number:,}", style if number else "dim")
+
+
+def _speeds(progress: RunProgress, now: float, eta_seconds: float | None) -> Iterable[Text]:
+    yield Text(f"{progress.tasks_per_second(now):.1f} tasks/s")
+    yield Text(f"{show_rough(now)} so far")
+    if eta_seconds is not None:
+        yield Text(f"about {show_rough(eta_seconds)} left", "bold")
+
+
+def _bytes(progress: RunProgress) -> Iterable[Text]:
+    moved, local = progress.moved_bytes, progress.local_bytes
+    if moved or local:
+        yield Text(f"inputs: {show_bytes(moved)} staged")
+        yield Text(f"{show_bytes(local)} found locally ({local / (local + moved):.0%})")
+
+
+def _running(
+    attempts: Sequence[RunningAttempt], now: float, room: int, lines: int
+) -> Iterable[Text]:
+    """The longest-running first: they are the ones to worry about."""
+    shown = attempts if len(attempts) <= lines else attempts[: max(lines - 1, 0)]
+    times = [show_rough(max(now - attempt.since, 0.0)) for attempt in shown]
+    places = [shortened(visible(attempt.node), 12) for attempt in shown]
+    beside = max(map(len, times), default=0) + max(map(cell_len, places), default=0) + 8
+    cells = max(room - beside, _NAME_CELLS_MIN)
+    names = [shortened(visible(attempt.task), cells) for attempt in shown]
+    width = max(map(cell_len, names), default=0)
+    for name, place, time in zip(names, places, times, strict=True):
+        yield _line(f"  {padded(name, width)}  on {place}  {time}", room)
+    if len(attempts) > len(shown):
+        yield _line(f"  and {len(attempts) - len(shown):,} more running", room, "dim")
+
+
+def _failures(
+    failures: Sequence[Failure], counts: TaskCounts, room: int, lines: int
+) -> Iterable[Text]:
+    """The latest few; the end of the run lists all."""
+    for failure in failures[len(failures) - lines :]:
+        name = shortened(visible(failure.task), max(room // 2, _NAME_CELLS_MIN))
+        yield _line(f"  {name} failed: {visible(failure.reason)}", room, "red")
+    if counts.failed_with_parent and lines:
+        more = f"  {counts.failed_with_parent:,} that depended on failed ones will not run"
+        yield _line(more, room, "red")
+
+
+def _flowing(items: Iterable[Text], room: int) -> list[Text]:
+    """The items on as few lines as there is room for, two cells apart, broken only between."""
+    lines: list[Text] = []
+    for item in items:
+        if lines and lines[-1].cell_len + 2 + item.cell_len <= room:
+            lines[-1].append("  ").append_text(item)
+        else:
+            lines.append(Text("  ", no_wrap=True).append_text(item))
+    for line in lines:
+        line.truncate(room)
+    return lines
+
+
+def _line(content: str, room: int, style: str = "") -> Text:
+    return Text(shortened(content, room), style, no_wrap=True)

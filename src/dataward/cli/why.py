@@ -1,0 +1,42 @@
+"""``dataward why``: why a task ran, was skipped, waits or failed."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from dataward.cli.output import busy, encodable, print_json, stdout_console, visible
+from dataward.cli.recorded import events_of, recorded_run, workflow_of
+from dataward.live.run_directory import RunFacts
+from dataward.reports.why import why
+
+
+def why_command(
+    task: Annotated[str, typer.Argument(help="The task's id.")],
+    run: Annotated[
+        str, typer.Option(help="A run, as montage.run or montage.run/2; default: the latest here.")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Say in one sentence why a task ran, was skipped, waits or failed.
+
+    Examples:
+
+    - `dataward why mAdd_1`
+    - `dataward why mAdd_1 --run montage.run/2`
+    """
+    record = recorded_run(run)
+    workflow = workflow_of(record)
+    with busy(f"reading {record.events}"):
+        now = _seconds_since_its_begin(record.facts())
+        is_under_way = record.is_under_way()
+        answer = why(events_of(record), workflow, task, is_under_way=is_under_way, now=now)
+    if json:
+        print_json({"run": encodable(record.path), "task": task, "why": answer})
+    else:
+        stdout_console().print(visible(answer), soft_wrap=True)
+
+
+def _seconds_since_its_begin(facts: RunFacts) -> float:
+    """The time of a run under way. That of one resumed went on without the time between."""
+    return max(time.time() - facts.began, 0.0) if facts.sessions == 1 else 0.0

@@ -1,0 +1,298 @@
+"""Runs one command to its end, and sees that nothing of it is left.
+
+The command gets a process group of its own. When its first process ends, the rest of the group is
+killed, and so is whoever left the group: this process is the one that orphans fall to.
+"""
+
+import ctypes
+import errno
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+
+from dataward.live.orders import Limits, Report
+
+TICK_SECONDS = 0.1  # how often a long command's memory and logs are looked at
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Open files for a command to read from and print to."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+    def printed_bytes(self) -> int:
+        return os.fstat(self.stdout).st_size + os.fstat(self.stderr).st_size
+
+
+def adopt_orphans() -> None:
+    """Let processes whose parent ended become children of this one. Linux only."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(yes: bool) -> None:
+    """Have the system kill this process as soon as its parent is gone, or not. Linux only."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if yes else 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        _libc().prctl(option, value, 0, 0, 0)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+class Commands:
+    """Starts commands. ``is_cancelled`` looks whether the node has called the task off.
+
+    ``wake`` is a file that becomes readable when there may be something to look at.
+    """
+
+    def __init__(self, wake: int, is_cancelled: Callable[[], bool]) -> None:
+        self._wake = wake
+        self._is_cancelled = is_cancelled
+        self._programs: dict[str, str] = {}
+        self._environments: dict[int, Mapping[bytes, bytes]] = {}
+
+    def run(self, command: tuple[str, ...], streams: Streams, cores: int, limits: Limits) -> Report:
+        began = time.monotonic()
+        try:
+            process = self._start(command, streams, cores)
+        except OSError as error:
+            return Report(error=_not_started(command[0], error), exit_code=127)
+        except ValueError as error:  # a NUL in a word
+            return Report(error=f"its command cannot be started ({error})", exit_code=127)
+        try:
+            why = self._watch(process, streams, limits, began)
+        except BaseException:  # the node is gone
+            _kill_group(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            _end_stragglers()
+            raise
+        _kill_group(process, signal.SIGKILL)
+        _, status, usage = os.wait4(process, 0)
+        _end_stragglers()
+        killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        return Report(
+            error=why or _verdict(status, usage.ru_maxrss << 10, limits),
+            exit_code=0 if killed_by else os.WEXITSTATUS(status),
+            signal=killed_by,
+            wall_seconds=time.monotonic() - began,
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            peak_memory_bytes=usage.ru_maxrss << 10,
+        )
+
+    def _start(self, command: tuple[str, ...], streams: Streams, cores: int) -> int:
+        return os.posix_spawn(
+            self._program(command[0]),
+            command,
+            self._environment(cores),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, streams.stdin, 0),
+                (os.POSIX_SPAWN_DUP2, streams.stdout, 1),
+                (os.POSIX_SPAWN_DUP2, streams.stderr, 2),
+            ],
+            setpgroup=0,
+            setsigmask=(),
+            setsigdef=_RESET_SIGNALS,
+        )
+
+    def _program(self, name: str) -> str:
+        """Where the program is. One in the task's own directory must be given with a slash."""
+        if "/" in name:
+            return name
+        found = self._programs.get(name) or shutil.which(name)
+        if not found:
+            kind = PermissionError if _is_on_path(name) else FileNotFoundError
+            raise kind(errno.EACCES if kind is PermissionError else errno.ENOENT, "", name)
+        self._programs[name] = found
+        return found
+
+    def _environment(self, cores: int) -> Mapping[bytes, bytes]:
+        known = self._environments.get(cores)
+        if known is None:
+            # A program that would start a thread per core of the machine gets told its share.
+            known = {
+                b"OMP_NUM_THREADS": b"%d" % cores,
+                **os.environb,
+                b"DATAWARD_CORES": b"%d" % cores,
+            }
+            self._environments[cores] = known
+        return known
+
+    # --- while it runs ---------------------------------------------------------------------------
+
+    def _watch(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
+        """Wait until the first process ends, or must be ended: then why."""
+        handle = os.pidfd_open(process)
+        try:
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            poll.register(self._wake, select.POLLIN)
+            while True:
+                ready = dict(poll.poll(_pause_seconds(limits, began) * 1000))
+                if handle in ready:
+                    return ""
+                why = self._why_end(process, streams, limits, began)
+                if why:
+                    _end(process, poll, handle, limits.grace_seconds)
+                    return why
+        finally:
+            os.close(handle)
+
+    def _why_end(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
+        if self._is_cancelled():
+            return "it was called off"
+        if limits.seconds and time.monotonic() - began >= limits.seconds:
+            return f"it ran longer than its time limit of {limits.seconds:g} s"
+        if limits.log_bytes and streams.printed_bytes() > limits.log_bytes:
+            return f"it printed more than {_shown(limits.log_bytes)}, which would fill the disk"
+        if limits.memory_bytes:
+            used = resident_bytes(process)
+            if used > limits.memory_bytes:
+                return _too_much_memory(used, limits.memory_bytes)
+        return ""
+
+
+def _pause_seconds(limits: Limits, began: float) -> float:
+    if not limits.seconds:
+        return TICK_SECONDS
+    left = limits.seconds - (time.monotonic() - began)
+    return max(0.001, min(TICK_SECONDS, left))
+
+
+def _end(process: int, poll: select.poll, handle: int, grace_seconds: float) -> None:
+    """Ask the group to end, and wait a moment for its first process to do so."""
+    _kill_group(process, signal.SIGTERM)
+    poll.unregister(handle)
+    alone = select.poll()
+    alone.register(handle, select.POLLIN)
+    alone.poll(grace_seconds * 1000)
+
+
+def _kill_group(process: int, number: signal.Signals) -> None:
+    """Before its first process is waited for: until then, nobody else can have the number."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, number)
+
+
+def _end_stragglers() -> None:
+    """Kill and bury whoever fell to this process, and whoever then falls to it."""
+    with suppress(ChildProcessError):
+        while True:
+            buried, _ = os.waitpid(-1, os.WNOHANG)
+            if not buried:
+                for child in _children():
+                    with suppress(ProcessLookupError):
+                        os.kill(child, signal.SIGKILL)
+                os.waitpid(-1, 0)
+
+
+def _children() -> list[int]:
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def resident_bytes(process: int) -> int:
+    """What a process and all that descend from it have in memory."""
+    import psutil
+
+    try:
+        first = psutil.Process(process)
+        family = [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    total = 0
+    for one in family:
+        with suppress(psutil.Error):
+            total += one.memory_info().rss
+    return total
+
+
+# --- what it says --------------------------------------------------------------------------------
+
+
+def _verdict(status: int, peak_bytes: int, limits: Limits) -> str:
+    """Why a command that ended by itself did not end well; empty if it did."""
+    if status == 0:
+        return ""
+    disk = _disk_full(".")
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGKILL and limits.memory_bytes and peak_bytes > limits.memory_bytes:
+            return _too_much_memory(peak_bytes, limits.memory_bytes)
+        hint = "; the system may have been out of memory" if number == signal.SIGKILL else ""
+        return f"it was killed by signal {number} ({signal_name(number)}){disk or hint}"
+    return f"it ended with exit code {os.WEXITSTATUS(status)}{disk}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _disk_full(path: str) -> str:
+    """A remark if there is next to no room left: what most likely went wrong."""
+    room = os.statvfs(path)
+    free = room.f_bavail * room.f_frsize
+    if free < max(1 << 20, room.f_blocks * room.f_frsize // 1000) or (
+        room.f_files and not room.f_favail
+    ):
+        return f"; the disk of its directory is full ({_shown(free)} left)"
+    return ""
+
+
+def _not_started(program: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        if "/" in program and os.path.exists(program):
+            return f"{program!r} names an interpreter in its #! line that is not there"
+        where = "" if "/" in program else " on the PATH"
+        return f"there is no command {program!r}{where}"
+    if error.errno == errno.EACCES:
+        return f"{program!r} is not executable"
+    if error.errno == errno.ENOEXEC:
+        return f"{program!r} is neither a program nor a script with a #! line"
+    if error.errno == errno.E2BIG:
+        return "its command has more words than the system takes"
+    if error.errno in _FULL:
+        return "the disk of its directory is full"
+    return f"{program!r} cannot be started ({error.strerror or error})"
+
+
+def _is_on_path(name: str) -> bool:
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.path.isfile(os.path.join(place, name)) for place in places)
+
+
+def _too_much_memory(used_bytes: int, limit_bytes: int) -> str:
+    return f"it used {_shown(used_bytes)} of memory, and may use {_shown(limit_bytes)}"
+
+
+def _shown(size_bytes: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.4g} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.4g} TiB"

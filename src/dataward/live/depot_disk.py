@@ -1,0 +1,191 @@
+"""A node's files on a real disk: ``depot/NODE/xx/DIGEST``, each read-only and named by content.
+
+A task's outputs arrive here from its runner process already hashed and named, or, if they are
+large, still to be hashed. Their sync to the disk is put off and done for many at once, just before
+the commits that tell of them are written (see `sync_new`): what counts is that no commit is on the
+disk before its files are.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from dataward.live.input_digests import file_digest
+from dataward.live.orders import Input, Written
+from dataward.live.sandbox import place_in_depot, put_in_depot
+from dataward.model.operations import Commit, OutputFile, TaskSpec
+from dataward.model.workflow import FileId, TaskId
+from dataward.world import DiskFull, StoredFile, TransferFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file is. One outside belongs to somebody else, and is never removed."""
+
+    path: str
+    size_bytes: int
+    digest: str
+    outside: bool
+
+
+class DepotDisk:
+    capacity_bytes = inf  # as much as the disk has: running out of it is a task's error
+
+    def __init__(self, directory: Path, held: Mapping[FileId, Place], threads: Executor) -> None:
+        self.directory = str(directory)
+        self._threads = threads
+        self._places: dict[FileId, Place] = dict(held)
+        self._users: dict[str, int] = {}  # how many files have this content
+        for place in self._places.values():
+            if not place.outside:
+                self._users[place.digest] = self._users.get(place.digest, 0) + 1
+        self._written: dict[TaskId, tuple[Written, ...]] = {}
+        self._unsynced: list[str] = []
+        directory.mkdir(parents=True, exist_ok=True)
+
+    # --- what a node asks ------------------------------------------------------------------------
+
+    def files(self) -> list[StoredFile]:
+        return [
+            StoredFile(file, place.size_bytes, file, False, place.digest)
+            for file, place in self._places.items()
+        ]
+
+    async def open_inputs(self, task: TaskSpec) -> None:
+        """Nothing to be done: the runner process links them in, for which they must be here."""
+
+    async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
+        stored: list[OutputFile] = []
+        for written in self._written.pop(task.id):
+            digest, path = written.digest, written.path
+            if digest:
+                self._unsynced.append(path)
+            else:
+                digest, path = await self._store_large(path)
+            self._add(FileId(written.name), Place(path, written.size_bytes, digest, False))
+            stored.append(OutputFile(FileId(written.name), written.size_bytes, digest))
+        return tuple(stored)
+
+    async def _store_large(self, path: str) -> tuple[str, str]:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, _sync_and_name, path, self.directory)
+        except OSError as error:
+            raise DiskFull(f"an output cannot be stored: {error.strerror or error}") from error
+
+    def remove(self, file: FileId) -> None:
+        place = self._places.pop(file, None)
+        if place is None or place.outside:
+            return
+        left = self._users[place.digest] - 1
+        if left:
+            self._users[place.digest] = left
+        else:
+            del self._users[place.digest]
+            with suppress(FileNotFoundError):
+                os.unlink(place.path)
+
+    def journal(self, commit: Commit) -> None:
+        """The embedded store loses nothing that it acknowledged: there is nothing to remember."""
+
+    def journalled(self) -> list[Commit]:
+        return []
+
+    # --- what the rest of this room asks ---------------------------------------------------------
+
+    def where(self, file: FileId) -> Place | None:
+        return self._places.get(file)
+
+    def inputs_of(self, task: TaskSpec) -> tuple[Input, ...]:
+        places = self._places
+        return tuple(
+            Input(file.id, place.path, place.outside)
+            for file in task.inputs
+            for place in (places[file.id],)
+        )
+
+    def wrote(self, task: TaskId, outputs: tuple[Written, ...]) -> None:
+        """A runner process has put these in the depot; `store_outputs` will ask for them."""
+        self._written[task] = outputs
+
+    def copy_from(self, file: FileId, place: Place) -> Place:
+        """Have a file of another depot here too: on one disk a second name is a copy."""
+        if not place.outside:
+            own = place_in_depot(self.directory, place.digest)
+            try:
+                _link(place.path, own)
+            except OSError as error:
+                problem = error.strerror or str(error)
+                raise TransferFailed(f"{file!r} cannot be copied: {problem}") from error
+            place = Place(own, place.size_bytes, place.digest, False)
+        self._add(file, place)
+        return place
+
+    def _add(self, file: FileId, place: Place) -> None:
+        known = self._places.get(file)
+        if known is not None and known.digest != place.digest:
+            self.remove(file)  # made anew, and something else
+            known = None
+        self._places[file] = place
+        if known is None and not place.outside:
+            self._users[place.digest] = self._users.get(place.digest, 0) + 1
+
+    def sync_new(self) -> None:
+        """Have everything stored so far on the disk. Called off the loop, before a commit is."""
+        paths, self._unsynced = self._unsynced, []
+        directories: set[str] = set()
+        for path in paths:
+            with suppress(FileNotFoundError):  # removed since: nobody needs it on the disk
+                _sync(path)
+                directories.add(os.path.dirname(path))
+        for directory in sorted(directories):
+            _sync(directory)
+
+
+def _link(path: str, to: str) -> None:
+    with suppress(FileExistsError):
+        try:
+            os.link(path, to)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            os.link(path, to)
+
+
+def _sync(path: str) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _sync_and_name(path: str, depot: str) -> tuple[str, str]:
+    _sync(path)
+    with open(path, "rb", buffering=0) as file:
+        digest = file_digest(file, os.fstat(file.fileno()).st_size)
+    place = put_in_depot(path, depot, digest)
+    _sync(os.path.dirname(place))
+    return digest, place
+
+
+def depot_contents(depot: Path) -> dict[str, Place]:
+    """What is in a depot directory, by digest; what was only on its way there is removed."""
+    found: dict[str, Place] = {}
+    if not depot.is_dir():
+        return found
+    for shelf in os.scandir(depot):
+        if shelf.name == "incoming":
+            for left in os.scandir(shelf.path):
+                os.unlink(left.path)
+            continue
+        for entry in os.scandir(shelf.path):
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                found[entry.name] = Place(entry.path, status.st_size, entry.name, False)
+    return found

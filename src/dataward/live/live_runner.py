@@ -1,0 +1,85 @@
+"""Runs a node's tasks in its runner processes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dataward.live.calls import CALL, CALLS
+from dataward.live.depot_disk import DepotDisk
+from dataward.live.orders import Limits, Order, Report
+from dataward.live.runner_pool import ProcessDied, RunnerPool
+from dataward.model.operations import AttemptId, TaskSpec
+from dataward.model.workflow import FileId, TaskId
+from dataward.world import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """What tasks may use.
+
+    A workflow's memory figures were often measured, not asked for, so a task is ended only when
+    it uses a good deal more than its own.
+    """
+
+    time_limit_seconds: float = 0.0  # 0: none
+    memory_ratio_max: float = 1.5
+    memory_bytes_spare: int = 64 << 20
+    log_bytes_max: int = 256 << 20
+    grace_seconds: float = 2.0
+
+    def limits_of(self, task: TaskSpec) -> Limits:
+        memory = int(task.memory_bytes * self.memory_ratio_max) + self.memory_bytes_spare
+        return Limits(
+            self.time_limit_seconds,
+            memory if task.memory_bytes else 0,
+            self.log_bytes_max,
+            self.grace_seconds,
+        )
+
+
+@dataclass
+class LiveRunner:
+    pool: RunnerPool
+    disk: DepotDisk
+    settings: RunnerSettings
+    log_stem: Callable[[TaskId, AttemptId], str]
+    on_spoiled: Callable[[FileId], None]
+
+    async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
+        order = self._order(task, attempt)
+        try:
+            report = await self._carry_out(order)
+        except ProcessDied as died:
+            return RunResult(error=str(died), exit_code=1)
+        for name in report.spoiled:
+            self.on_spoiled(FileId(name))
+        if not report.error:
+            self.disk.wrote(task.id, report.outputs)
+        return RunResult(
+            report.error,
+            report.exit_code,
+            report.signal,
+            report.wall_seconds,
+            report.cpu_seconds,
+            report.peak_memory_bytes,
+        )
+
+    async def _carry_out(self, order: Order) -> Report:
+        try:
+            return await self.pool.carry_out(order)
+        except ProcessDied:
+            if order.is_calls:
+                raise  # most likely their own doing: whoever made the calls decides
+            return await self.pool.carry_out(order)  # a command lives in a process of its own
+
+    def _order(self, task: TaskSpec, attempt: AttemptId) -> Order:
+        return Order(
+            task=task.id,
+            command=task.command,
+            is_calls=task.command[0] in (CALLS, CALL),
+            inputs=self.disk.inputs_of(task),
+            outputs=tuple(file.id for file in task.outputs),
+            depot=self.disk.directory,
+            logs=self.log_stem(task.id, attempt),
+            cores=task.cores,
+            limits=self.settings.limits_of(task),
+        )

@@ -1,0 +1,58 @@
+"""The network between nodes of one process: messages are handed over, files get another name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+from dataward.live.depot_disk import DepotDisk, Place
+from dataward.model.events import Emit, FileMoved
+from dataward.model.messages import Message
+from dataward.model.operations import ORIGIN, InputFile, NodeId
+from dataward.model.workflow import FileId
+from dataward.world import Kernel, Queue, TransferFailed
+
+
+@dataclass
+class Wires:
+    """What all nodes share: each other's inboxes and disks, and the files of the outside."""
+
+    kernel: Kernel
+    emit: Emit
+    outside: Mapping[FileId, Place]
+    inboxes: dict[NodeId, Queue[Message]] = field(default_factory=dict)
+    disks: dict[NodeId, DepotDisk] = field(default_factory=dict)
+    messages: int = 0
+
+    def plug_in(self, node: NodeId, disk: DepotDisk) -> "LocalNetwork":
+        inbox: Queue[Message] = self.kernel.queue()
+        self.inboxes[node], self.disks[node] = inbox, disk
+        return LocalNetwork(node, self, inbox)
+
+    def find(self, file: FileId, source: NodeId) -> Place | None:
+        if source == ORIGIN:
+            return self.outside.get(file)
+        return self.disks[source].where(file)
+
+
+@dataclass
+class LocalNetwork:
+    node: NodeId
+    wires: Wires
+    inbox: Queue[Message]
+
+    def send(self, to: NodeId, message: Message) -> None:
+        self.wires.messages += 1
+        self.wires.inboxes[to].put(message)
+
+    async def fetch(self, file: InputFile, source: NodeId) -> None:
+        began = monotonic()
+        place = self.wires.find(file.id, source)
+        if place is None:
+            raise TransferFailed(f"{source} has no {file.id!r}")
+        if file.digest and place.digest != file.digest:
+            raise TransferFailed(f"{source} has another {file.id!r}")
+        self.wires.disks[self.node].copy_from(file.id, place)
+        now = self.wires.kernel.now()
+        self.wires.emit(
+            FileMoved(now, file.id, source, self.node, place.size_bytes, monotonic() - began)
+        )

@@ -1,0 +1,100 @@
+"""What a node and its runner processes say to each other, over a socket pair.
+
+A message is its length in four bytes and MessagePack. A process gets one order at a time and
+answers with one report.
+"""
+
+from struct import Struct as Layout
+
+import msgspec
+
+HEAD = Layout("<I")
+
+
+class Limits(msgspec.Struct, frozen=True, array_like=True):
+    """What a task may use; 0 stands for no limit."""
+
+    seconds: float = 0.0
+    memory_bytes: int = 0
+    log_bytes: int = 0
+    grace_seconds: float = 2.0  # between asking a process to end and ending it
+
+
+class Input(msgspec.Struct, frozen=True, array_like=True):
+    """A file to be found in the task's directory. ``path`` is where it really is."""
+
+    name: str
+    path: str
+    outside: bool  # not the depot's: linked by name, for it may be on another disk
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):
+    """Run a task: a command, or calls of Python functions (see `calls`)."""
+
+    task: str
+    command: tuple[str, ...]
+    is_calls: bool
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+    depot: str  # where outputs go, named by content
+    logs: str  # ".out" and ".err" are added; "": let it print where the node prints
+    cores: int
+    limits: Limits
+
+
+class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
+    """End the task that runs, now."""
+
+
+class Written(msgspec.Struct, frozen=True, array_like=True):
+    """An output in the depot. A large one is there under another name, for the node to name."""
+
+    name: str
+    size_bytes: int
+    digest: str
+    path: str
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
+    """How it went; ``error`` is a sentence without its full stop, or empty."""
+
+    error: str = ""
+    exit_code: int = 0
+    signal: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    outputs: tuple[Written, ...] = ()
+    spoiled: tuple[str, ...] = ()  # inputs it wrote to: their copies in the depot are no good
+
+
+_encoder = msgspec.msgpack.Encoder()
+decode_order = msgspec.msgpack.Decoder(Order | Cancel).decode
+decode_report = msgspec.msgpack.Decoder(Report).decode
+
+
+def framed(message: Order | Cancel | Report) -> bytes:
+    payload = _encoder.encode(message)
+    return HEAD.pack(len(payload)) + payload
+
+
+class Frames:
+    """Puts messages together again from what arrives."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def add(self, data: bytes) -> list[bytes]:
+        """Every message that is whole now."""
+        self._pending += data
+        whole: list[bytes] = []
+        start = 0
+        while len(self._pending) - start >= HEAD.size:
+            (length,) = HEAD.unpack_from(self._pending, start)
+            end = start + HEAD.size + length
+            if len(self._pending) < end:
+                break
+            whole.append(bytes(self._pending[start + HEAD.size : end]))
+            start = end
+        del self._pending[:start]
+        return whole

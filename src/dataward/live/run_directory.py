@@ -1,0 +1,221 @@
+"""Where a run keeps everything: one directory, that can be moved or removed as a whole.
+
+outputs/       what the workflow was run for, under the names it gives them
+depot/NODE/    files between tasks, named by content; gone when nobody needs them
+work/          the private directories of running tasks
+store/         the journal of the run under way; folded into `outcomes` when it ends
+outcomes       what every task last came to, so that it need not run again
+1/  2/ ...     a record of each run: events, logs, the workflow, and `run.json`
+"""
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dataward.errors import DatawardError, FormatError, OutputError
+from dataward.model.operations import AttemptId
+from dataward.model.workflow import TaskId
+from dataward.stores.journal import DirectoryLock
+
+_MARKER = "dataward.json"
+_PLAIN = re.compile(r"[A-Za-z0-9_.,=+-]")
+_LOG_NAME_MAX = 120
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_,=+-][A-Za-z0-9_.,=+-]{0,119}")
+
+
+class NoRunError(DatawardError):
+    """There is no run where one was asked for."""
+
+
+class RunFacts(msgspec.Struct):
+    """What is known of a run besides its events."""
+
+    workflow: str  # its name
+    source: str  # the file it came from, as it was given
+    began: float  # seconds since 1970
+    sessions: int = 1  # how often it was started or resumed
+    nodes: int = 1
+    slots: int = 1
+    strategy: str = "adage"
+    keep: str = "final"
+    state: str = "running"  # or complete, failed, interrupted; a killed one says running still
+    makespan_seconds: float = 0.0
+    tasks: int = 0
+    complete: int = 0  # without the skipped
+    skipped: int = 0
+    failed: int = 0
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run in a run directory: ``montage.run/2``."""
+
+    path: Path
+
+    @property
+    def number(self) -> int:
+        return int(self.path.name)
+
+    @property
+    def directory(self) -> Path:
+        return self.path.parent
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events"
+
+    @property
+    def workflow(self) -> Path:
+        return self.path / "workflow.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def outputs(self) -> Path:
+        return self.directory / "outputs"
+
+    def log_file(self, task: TaskId, attempt: AttemptId, stream: str) -> Path:
+        """Where an attempt's ``out`` or ``err`` went; no such file means it printed nothing."""
+        return self.logs / f"{file_name_for(task)}.{attempt}.{stream}"
+
+    def facts(self) -> RunFacts:
+        path = self.path / "run.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=RunFacts)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise FormatError(str(path), f"cannot be read ({error})") from error
+
+    def write_facts(self, facts: RunFacts) -> None:
+        draft = self.path / "run.json.new"
+        try:
+            draft.write_bytes(msgspec.json.format(msgspec.json.encode(facts)) + b"\n")
+            draft.replace(self.path / "run.json")
+        except OSError as error:
+            raise OutputError(str(draft), error.strerror or str(error)) from error
+
+    def is_under_way(self) -> bool:
+        """Whether a process says it is running this run, and is there."""
+        facts = self.facts()
+        return facts.state == "running" and _is_locked(self.directory)
+
+
+class RunDirectory:
+    """A directory of runs. Only its owner (see ``lock``) may change anything in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def outputs(self) -> Path:
+        return self.path / "outputs"
+
+    @property
+    def depot(self) -> Path:
+        return self.path / "depot"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def store(self) -> Path:
+        return self.path / "store"
+
+    @property
+    def outcomes(self) -> Path:
+        return self.path / "outcomes"
+
+    def exists(self) -> bool:
+        return (self.path / _MARKER).is_file()
+
+    def make(self) -> None:
+        """Make the directory, or take over one that is empty. Raises OutputError."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not self.exists():
+                if any(self.path.iterdir()):
+                    problem = "it holds other things; name a new or an empty directory with --out"
+                    raise OutputError(str(self.path), problem)
+                (self.path / _MARKER).write_text('{"version": 1}\n')
+        except OSError as error:
+            raise OutputError(str(self.path), error.strerror or str(error)) from error
+
+    def lock(self) -> DirectoryLock:
+        """Keep others out until it is released. Raises DirectoryInUse."""
+        return DirectoryLock(self.path)
+
+    def runs(self) -> list[RunRecord]:
+        """All that are recorded here, oldest first."""
+        numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal() and p.is_dir()]
+        records = [RunRecord(self.path / str(number)) for number in sorted(numbers)]
+        return [record for record in records if (record.path / "run.json").is_file()]
+
+    def latest(self) -> RunRecord:
+        """Raises NoRunError if there is none."""
+        runs = self.runs() if self.exists() else []
+        if not runs:
+            raise NoRunError(f"{self.path} holds no run; 'dataward runs' lists those that exist")
+        return runs[-1]
+
+    def new_run(self, facts: RunFacts) -> RunRecord:
+        numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal()]
+        record = RunRecord(self.path / str(max(numbers, default=0) + 1))
+        try:
+            record.logs.mkdir(parents=True)
+        except OSError as error:
+            raise OutputError(str(record.logs), error.strerror or str(error)) from error
+        record.write_facts(facts)
+        return record
+
+
+def find_run(name: str) -> RunRecord:
+    """The run of that name: a run directory (its latest run), or one run in it (``x.run/2``)."""
+    path = Path(name)
+    if path.name.isdecimal() and RunDirectory(path.parent).exists():
+        record = RunRecord(path)
+        if (path / "run.json").is_file():
+            return record
+        raise NoRunError(f"{path.parent} has no run {path.name}; 'dataward runs' lists them")
+    return RunDirectory(path).latest()
+
+
+def runs_below(directory: Path) -> list[RunRecord]:
+    """Every run in the run directories directly in this one, and in it if it is one itself."""
+    places = [directory, *sorted(p for p in directory.iterdir() if p.is_dir())]
+    return [run for place in map(RunDirectory, places) if place.exists() for run in place.runs()]
+
+
+def new_facts(workflow: str, source: str) -> RunFacts:
+    return RunFacts(workflow, source, time.time(), pid=os.getpid())
+
+
+def file_name_for(task: TaskId) -> str:
+    """The task's name as a file name: nothing odd in it, not too long, no two alike."""
+    if _PLAIN_NAME.fullmatch(task):
+        return task  # as most are
+    name = "".join(c if _PLAIN.match(c) else f"%{ord(c):02x}" for c in task).lstrip(".")
+    if len(name) <= _LOG_NAME_MAX and name and not task.startswith("."):
+        return name
+    from blake3 import blake3
+
+    return f"{name[:_LOG_NAME_MAX]}~{blake3(task.encode()).hexdigest()[:12]}"
+
+
+def _is_locked(directory: Path) -> bool:
+    import fcntl
+
+    try:
+        with open(directory / "lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,162 @@
+"""A node's runner processes: as many as can be busy at once, started when first needed."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from dataward.live.command import signal_name
+from dataward.live.orders import Cancel, Frames, Order, Report, decode_report, framed
+
+# A process for tasks needs a handful of modules. The package's own ``__init__`` would load numpy
+# and much else, a tenth of a second for each: an empty package takes its place until all is
+# loaded, and is forgotten, so that functions which import dataward get the real one.
+_BOOT = """\
+import sys, types
+package = sys.modules["dataward"] = types.ModuleType("dataward")
+package.__path__ = [sys.argv[3]]
+from dataward.live.runner_process import main
+for name in [n for n in sys.modules if n.partition(".")[0] == "dataward"]:
+    del sys.modules[name]
+main()
+"""
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsewhere
+    """A runner process ended under its task; the text says how."""
+
+
+class RunnerConnection(asyncio.Protocol):
+    """One runner process, as its node sees it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.is_gone = False
+        self._frames = Frames()
+        self._transport: asyncio.WriteTransport | None = None
+        self._report: asyncio.Future[Report] | None = None
+        self.on_idle_after_cancel: Callable[[], None] = lambda: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are of no such class
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._frames.add(data):
+            waiting, self._report = self._report, None
+            if waiting is None or waiting.done():
+                self.on_idle_after_cancel()
+            else:
+                waiting.set_result(decode_report(message))
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.is_gone = True
+        how = self._how_it_ended()
+        waiting, self._report = self._report, None
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(ProcessDied(how))
+
+    def _how_it_ended(self) -> str:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)  # it closed its end, so it is as good as dead
+        with suppress(ChildProcessError):
+            _, status = os.waitpid(self.pid, 0)
+            if os.WIFSIGNALED(status):
+                number = os.WTERMSIG(status)
+                return f"its process was killed by signal {number} ({signal_name(number)})"
+            return f"its process ended with exit code {os.WEXITSTATUS(status)}"
+        return "its process is gone"
+
+    async def carry_out(self, order: Order) -> Report:
+        """Raises ProcessDied."""
+        if self.is_gone or self._transport is None:
+            raise ProcessDied("its process is gone")
+        self._report = asyncio.get_running_loop().create_future()
+        self._transport.write(framed(order))
+        return await self._report
+
+    def cancel(self, order: Order) -> None:
+        """End what it runs. Calls cannot be ended but with their process."""
+        if order.is_calls:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        elif self._transport is not None:
+            self._transport.write(framed(Cancel()))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+class RunnerPool:
+    """Hands out processes, most recently used first: their caches are warm."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._idle: deque[RunnerConnection] = deque()
+        self._all: dict[int, RunnerConnection] = {}
+        self._started = 0
+
+    async def carry_out(self, order: Order) -> Report:
+        """Run a task in one of the processes. Cancelling this ends the task.
+
+        Raises ProcessDied if the process ends before the task does.
+        """
+        process = await self._take()
+        try:
+            report = await process.carry_out(order)
+        except asyncio.CancelledError:
+            process.on_idle_after_cancel = lambda: self._give_back(process)
+            process.cancel(order)
+            raise
+        except ProcessDied:
+            del self._all[process.pid]
+            raise
+        self._give_back(process)
+        return report
+
+    async def _take(self) -> RunnerConnection:
+        while self._idle:
+            process = self._idle.pop()
+            if not process.is_gone:
+                return process
+            del self._all[process.pid]
+        return await self._start()
+
+    def _give_back(self, process: RunnerConnection) -> None:
+        self._idle.append(process)
+
+    async def _start(self) -> RunnerConnection:
+        self._started += 1
+        ours, theirs = socket.socketpair()
+        with theirs:
+            os.set_inheritable(theirs.fileno(), True)
+            directory = self._directory / str(self._started)
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(directory), _PACKAGE],
+                os.environ,
+                setpgroup=0,  # Ctrl-C at the terminal is for the node to heed
+            )
+        connection = RunnerConnection(pid)
+        self._all[pid] = connection
+        await asyncio.get_running_loop().create_connection(lambda: connection, sock=ours)
+        return connection
+
+    def close(self) -> None:
+        """End every process, and what it runs. Their ends are waited for in `wait`."""
+        for process in self._all.values():
+            process.close()
+
+    def wait(self) -> None:
+        """Bury the processes; each ends as soon as it sees that the node is gone."""
+        for pid in self._all:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        self._all.clear()

@@ -1,0 +1,186 @@
+"""The process that runs tasks, one after another, for one slot of a node.
+
+It is started afresh with little loaded, keeps a private directory, and lives as long as its node:
+when the node is gone, however it went, it ends what it runs and itself.
+"""
+
+import os
+import socket
+import sys
+import time
+import traceback
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from dataward.live.calls import CALLS, make_call, make_calls
+from dataward.live.command import Commands, Streams, adopt_orphans, die_with_parent
+from dataward.live.orders import Cancel, Frames, Order, Report, decode_order, framed
+from dataward.live.sandbox import BadOutput, Sandbox
+
+RECEIVE_BYTES = 1 << 20
+
+
+class NodeGone(Exception):  # noqa: N818 - the one reason to end
+    """The other end of the socket is closed."""
+
+
+class Line:
+    """The socket to the node: one order at a time, and perhaps a word to call it off."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._frames = Frames()
+        self._waiting: list[bytes] = []
+        self._cancelled = False
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def next_order(self) -> Order:
+        """Raises NodeGone."""
+        self._cancelled = False
+        while True:
+            while self._waiting:
+                order = decode_order(self._waiting.pop(0))
+                if isinstance(order, Order):
+                    return order  # a cancel is of a task that had already ended
+            self._receive()
+
+    def is_cancelled(self) -> bool:
+        """Look, without waiting, whether the order under way was called off; or the node gone."""
+        with suppress(BlockingIOError):
+            self._receive(socket.MSG_DONTWAIT)
+        kept = []
+        for message in self._waiting:
+            if isinstance(decode_order(message), Cancel):
+                self._cancelled = True
+            else:
+                kept.append(message)
+        self._waiting = kept
+        return self._cancelled
+
+    def _receive(self, flags: int = 0) -> None:
+        data = self._socket.recv(RECEIVE_BYTES, flags)
+        if not data:
+            raise NodeGone
+        self._waiting += self._frames.add(data)
+
+    def answer(self, report: Report) -> None:
+        try:
+            self._socket.sendall(framed(report))
+        except OSError as error:
+            raise NodeGone from error
+
+
+class Logs:
+    """Where a task prints. Files are kept if something was printed; else the next task has them."""
+
+    def __init__(self, directory: str) -> None:
+        self._paths = (f"{directory}.out", f"{directory}.err")
+        self._files = [_new_file(path) for path in self._paths]
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+
+    def streams(self) -> Streams:
+        return Streams(self._nothing, *self._files)
+
+    def keep(self, stem: str, bytes_max: int) -> None:
+        """Give what was printed its name, and start afresh. Too much of it is cut off."""
+        for i, path in enumerate(self._paths):
+            size = os.fstat(self._files[i]).st_size
+            if not size:
+                continue
+            if bytes_max and size > bytes_max:
+                os.ftruncate(self._files[i], bytes_max)
+            if stem:
+                os.rename(path, f"{stem}{path[-4:]}")
+            os.close(self._files[i])
+            self._files[i] = _new_file(path)
+
+
+def _new_file(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+class RunnerProcess:
+    def __init__(self, line: Line, directory: str) -> None:
+        self._line = line
+        self._sandbox = Sandbox(directory)
+        self._logs = Logs(directory)
+        self._commands = Commands(line.fileno(), line.is_cancelled)
+
+    def serve(self) -> None:
+        while True:
+            order = self._line.next_order()
+            try:
+                report = self._carry_out(order)
+            except NodeGone:
+                raise
+            except OSError as error:
+                report = Report(error=_surroundings(error), exit_code=1)
+            self._line.answer(report)
+            self._after(order)
+
+    def _carry_out(self, order: Order) -> Report:
+        self._sandbox.link_in(order.inputs)
+        if order.is_calls:
+            report = self._call(order)
+        else:
+            report = self._commands.run(
+                order.command, self._logs.streams(), order.cores, order.limits
+            )
+        spoiled = self._sandbox.spoiled(order.inputs)
+        if spoiled:
+            error = f"it wrote to its input {spoiled[0]!r}, which others read too"
+            report = replace(report, error=error, spoiled=spoiled)
+        if not report.error:
+            try:
+                written = self._sandbox.take_out(order.outputs, order.depot)
+            except BadOutput as bad:
+                report = replace(report, error=str(bad))
+            else:
+                report = replace(report, outputs=written)
+        self._logs.keep(order.logs, order.limits.log_bytes)
+        return report
+
+    def _call(self, order: Order) -> Report:
+        """In this very process. The node kills it to end them, so nobody need listen meanwhile."""
+        die_with_parent(True)
+        began, cpu = time.monotonic(), time.process_time()
+        make = make_calls if order.command[0] == CALLS else make_call
+        error = make(order.command[1], order.outputs[0])
+        die_with_parent(False)
+        return Report(
+            error=error,
+            exit_code=1 if error else 0,
+            wall_seconds=time.monotonic() - began,
+            cpu_seconds=time.process_time() - cpu,
+        )
+
+    def _after(self, order: Order) -> None:
+        """While the node is busy with the report."""
+        try:
+            self._sandbox.tidy()
+        except OSError as error:
+            print(f"dataward: {order.task}: cannot tidy up ({error})", file=sys.stderr)
+
+
+def _surroundings(error: OSError) -> str:
+    what = f" ({error.filename})" if error.filename else ""
+    return f"its directory could not be prepared or emptied: {error.strerror or error}{what}"
+
+
+def main() -> None:
+    """``python -c BOOT file-descriptor directory``, as `runner_pool` starts it."""
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    adopt_orphans()
+    try:
+        RunnerProcess(Line(sock), sys.argv[2]).serve()
+    except NodeGone:
+        pass
+    except KeyboardInterrupt:
+        pass
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)

@@ -1,0 +1,189 @@
+"""Nodes at work on this machine: a store in a directory, runner processes, and what joins them.
+
+What there is to run is somebody else's: `WorkflowRun` submits a workflow, `Executor` calls of
+functions, as they come.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import psutil
+
+from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.depot_disk import DepotDisk, Place
+from dataward.live.live_runner import LiveRunner, RunnerSettings
+from dataward.live.local_network import Wires
+from dataward.live.runner_pool import RunnerPool
+from dataward.model.events import Emit
+from dataward.model.messages import WorkQueued
+from dataward.model.operations import AttemptId, NodeId
+from dataward.model.platform import Platform, uniform_platform
+from dataward.model.workflow import FileId, TaskId
+from dataward.node.node import Node
+from dataward.node.settings import NodeSettings
+from dataward.node.store_client import StoreClient
+from dataward.stores.embedded import Done, EmbeddedSettings, EmbeddedStore, Work
+from dataward.strategies.strategy import Strategy
+from dataward.world import World
+
+FOR_EVER_SECONDS = 1e9  # nodes of one process are lost together: no lease of theirs need expire
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPaths:
+    depot: Path
+    work: Path
+    store: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What of this machine is used."""
+
+    nodes: int
+    slots: int  # of each node
+
+    def platform(self) -> Platform:
+        return uniform_platform(self.nodes, cores=self.slots)
+
+
+@dataclass
+class Session:
+    """Start it inside ``kernel.run``; then tasks put into ``store`` are run."""
+
+    kernel: AsyncioKernel
+    paths: SessionPaths
+    machine: Machine
+    strategy: Strategy
+    runner_settings: RunnerSettings
+    incarnation: int  # never the same twice in one store or one list of events
+    emit: Emit
+    log_stem: Callable[[TaskId, AttemptId], str]
+    outside: Mapping[FileId, Place]
+    held: Mapping[NodeId, Mapping[FileId, Place]]
+
+    def __post_init__(self) -> None:
+        self.ids: tuple[NodeId, ...] = tuple(m.id for m in self.machine.platform().machines)
+        self.settings = self._fitted(self.strategy.settings)
+        self._sync_thread = ThreadPoolExecutor(1, "dataward-sync")
+        self._hash_threads = ThreadPoolExecutor(4, "dataward-hash")
+        self.nodes: list[Node] = []
+        self._pools: list[RunnerPool] = []
+
+    def _fitted(self, settings: NodeSettings) -> NodeSettings:
+        """Settings for nodes that share a process: no leases; alone, nobody to give to."""
+        return replace(
+            settings,
+            lease_seconds=FOR_EVER_SECONDS,
+            giving=settings.giving and self.machine.nodes > 1,
+            backups_max=settings.backups_max if self.machine.nodes > 1 else 0,
+        )
+
+    def start(self) -> None:
+        """Open the store and start the nodes. Raises what the store raises."""
+        self._loop = asyncio.get_running_loop()
+        self.store = EmbeddedStore(
+            self.paths.store,
+            self.kernel.now,
+            self.kernel,
+            off_loop=self._off_loop,
+            settings=EmbeddedSettings(shares_fate=True),
+        )
+        self.wires = Wires(self.kernel, self.emit, self.outside)
+        self.nodes = [self._node(id) for id in self.ids]
+        for node in self.nodes:
+            node.start()
+
+    def client(self) -> StoreClient:
+        return StoreClient(self.store, self.kernel, seeded("client"), self.settings)
+
+    def wake(self, node: NodeId) -> None:
+        self.wires.inboxes[node].put(WorkQueued())
+
+    def drain(self) -> None:
+        for node in self.nodes:
+            node.drain()
+
+    @property
+    def is_idle(self) -> bool:
+        return all(node.is_idle for node in self.nodes)
+
+    def drop(self, file: FileId) -> None:
+        """Remove a file from every depot."""
+        for node in self.nodes:
+            node.depot.drop(file)
+
+    def stop(self) -> None:
+        """End everything that runs, at once."""
+        for node in self.nodes:
+            node.stop()
+        for pool in self._pools:
+            pool.close()
+
+    def close(self) -> None:
+        """After ``kernel.run``: wait for processes and threads, and let go of the store."""
+        for pool in self._pools:
+            pool.wait()
+        self._hash_threads.shutdown()
+        self._sync_thread.shutdown()
+        if hasattr(self, "store"):
+            self.store.close()
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    def _node(self, id: NodeId) -> Node:
+        disk = DepotDisk(self.paths.depot / id, self.held.get(id, {}), self._hash_threads)
+        pool = RunnerPool(self.paths.work / id)
+        self._pools.append(pool)
+        world = World(
+            node=id,
+            nodes=self.ids,
+            incarnation=self.incarnation,
+            cores=self.machine.slots,
+            memory_bytes=psutil.virtual_memory().total / self.machine.nodes,
+            kernel=self.kernel,
+            random=seeded(id, self.incarnation),
+            store=self.store,
+            network=self.wires.plug_in(id, disk),
+            disk=disk,
+            runner=LiveRunner(pool, disk, self.runner_settings, self.log_stem, self.drop),
+            emit=self.emit,
+        )
+        return Node(world, self.settings, self.strategy.home)
+
+    def _off_loop(self, work: Work, done: Done) -> None:
+        """Sync what tasks have written, then do the store's work; many tasks at a time."""
+        disks = list(self.wires.disks.values()) if self.nodes else []
+
+        def sync_and_work() -> BaseException | None:
+            try:
+                for disk in disks:
+                    disk.sync_new()
+                work()
+            except BaseException as error:
+                return error
+            return None
+
+        future = self._loop.run_in_executor(self._sync_thread, sync_and_work)
+        future.add_done_callback(lambda over: None if over.cancelled() else done(over.result()))
+
+
+def seeded(*words: object) -> Random:
+    """A random stream of its own for each purpose."""
+    digest = hashlib.blake2b("\0".join(map(str, words)).encode(), digest_size=16).digest()
+    return Random(int.from_bytes(digest, "big"))
+
+
+def held_by(
+    nodes: Sequence[NodeId], files: Mapping[FileId, tuple[NodeId, Place]]
+) -> dict[NodeId, dict[FileId, Place]]:
+    """Files that are in depots, by node."""
+    found: dict[NodeId, dict[FileId, Place]] = {node: {} for node in nodes}
+    for file, (node, place) in files.items():
+        found[node][file] = place
+    return found

@@ -1,0 +1,322 @@
+"""A workflow run for real, from its file to its outputs."""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+
+import psutil
+
+from dataward.errors import DatawardError
+from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.depot_disk import Place
+from dataward.live.housekeeping import Housekeeping, publish
+from dataward.live.live_runner import RunnerSettings
+from dataward.live.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.live.preparation import Preparation, Preparer
+from dataward.live.run_directory import RunDirectory, RunRecord, file_name_for
+from dataward.live.session import Machine, Session, SessionPaths
+from dataward.model.events import (
+    Event,
+    NodeFacts,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TaskDue,
+    TaskFinished,
+    TaskReopened,
+    TaskSkipped,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.node.client import Client, task_specs
+from dataward.stores.embedded import EmbeddedStore
+from dataward.strategies.strategy import Strategy
+
+TICK_SECONDS = 0.25
+PASS_STEP = 1_000  # more sessions than anybody starts
+Sink = Callable[[Event], None]
+
+
+class StoreStopped(DatawardError):  # noqa: N818 - the disk's doing
+    """The run cannot go on, for what happens cannot be written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    machine: Machine
+    strategy: Strategy
+    runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
+    retries: int = 0
+    keep_all: bool = False
+    session: int = 1
+    began_seconds: float = 0.0  # how long the run had gone on before it was broken off
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    complete: int
+    skipped: int
+    failed: int
+    unfinished: int
+    makespan_seconds: float
+
+
+@dataclass
+class WorkflowRun:
+    """Prepare it, then ``run`` once. The caller holds the run directory's lock."""
+
+    workflow: Workflow
+    preparer: Preparer
+    directory: RunDirectory
+    record: RunRecord
+    options: RunOptions
+    sinks: Sequence[Sink] = ()
+    on_tick: Callable[[float], None] = lambda now: None
+    on_interrupt: Callable[[int, int], None] = lambda times, running: None
+    complete_before: Collection[TaskId] = ()  # by earlier sessions of this run
+    _finished: dict[TaskId, TaskState] = field(default_factory=dict)
+    _skipped: int = 0
+    _session: Session | None = None
+    _interrupts: int = 0
+    _passes: int = -1
+    _messages: int = 0
+    _store_calls: int = 0
+
+    def __post_init__(self) -> None:
+        # Tasks have working directories of their own.
+        self.directory = RunDirectory(self.directory.path.absolute())
+        self.record = RunRecord(self.record.path.absolute())
+        self._logs = str(self.record.logs)
+        self._finished.update(dict.fromkeys(self.complete_before, TaskState.COMPLETE))
+
+    # --- from outside ----------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Begin nothing more; asked again, end what runs. Called on the loop."""
+        self._interrupts += 1
+        if self._session is not None:
+            if self._interrupts == 1:
+                self._session.drain()
+            else:
+                self._over.set()
+            running = sum(len(node.attempts) for node in self._session.nodes)
+            self.on_interrupt(self._interrupts, running)
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self._interrupts > 0
+
+    # --- the run ---------------------------------------------------------------------------------
+
+    def run(self) -> RunOutcome:
+        """Run what is due, and again what that has changed. Raises StoreStopped."""
+        self._kernel = AsyncioKernel(epoch_seconds=time.monotonic() - self.options.began_seconds)
+        self._emit_start()
+        outcomes = gather_outcomes(self.directory)
+        while True:
+            prepared = self.preparer.prepare(outcomes, self._node_ids())
+            self._emit_decision(prepared)
+            self._publish_known(prepared)
+            if prepared.remaining is not None:
+                self._pass(prepared)
+                outcomes = gather_outcomes(self.directory)
+            if not self._must_decide_again(prepared):
+                outcome = self._ended()
+                if not outcome.failed and not outcome.unfinished:
+                    # All that was wanted is elsewhere. After a failure, what is here is needed.
+                    shutil.rmtree(self.directory.depot, ignore_errors=True)
+                return outcome
+
+    def _must_decide_again(self, prepared: Preparation) -> bool:
+        """Something was made again that others, who were skipped, had read: it may differ."""
+        failed = any(state is TaskState.FAILED for state in self._finished.values())
+        unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
+        return unclear and not failed and not self._interrupts
+
+    def _pass(self, prepared: Preparation) -> None:
+        self._passes += 1
+        # A kernel serves one run; the time of the next one goes on.
+        epoch_seconds = time.monotonic() - self._kernel.now()
+        self._kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
+        end_leftovers(self.directory.work)
+        session = self._session = Session(
+            kernel=self._kernel,
+            paths=SessionPaths(self.directory.depot, self.directory.work, self.directory.store),
+            machine=self.options.machine,
+            strategy=self.options.strategy,
+            runner_settings=self.options.runner,
+            # Attempts of one list of events must differ, and each pass has a store of its own.
+            incarnation=self.options.session + PASS_STEP * self._passes,
+            emit=self._emit,
+            log_stem=self._log_stem,
+            outside=prepared.outside,
+            held=prepared.held,
+        )
+        try:
+            self._kernel.run(self._main(session, prepared))
+        finally:
+            session.close()
+            self._session = None
+            shutil.rmtree(self.directory.work, ignore_errors=True)
+
+    async def _main(self, session: Session, prepared: Preparation) -> None:
+        remaining = prepared.remaining
+        assert remaining is not None
+        self._over = self._kernel.event()
+        self._left = set(remaining.task_ids)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(ValueError, RuntimeError):  # not in the main thread: somebody else's
+                asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
+        session.start()
+        self._housekeeping = Housekeeping(
+            remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop
+        )
+        try:
+            await self._client(session, prepared).submit()
+            if self._interrupts:
+                session.drain()
+            while not await self._over.wait(TICK_SECONDS):
+                self.on_tick(self._kernel.now())
+                if session.store.stopped:
+                    raise StoreStopped(session.store.stopped)
+                if self._interrupts and session.is_idle:
+                    break
+        finally:
+            session.stop()
+            self._messages += session.wires.messages
+            self._store_calls += session.store.calls
+
+    def _client(self, session: Session, prepared: Preparation) -> Client:
+        workflow, platform = prepared.remaining, self.options.machine.platform()
+        assert workflow is not None
+        plan = self.options.strategy.plan(workflow, platform, self._located(workflow, prepared), 0)
+        specs = task_specs(
+            workflow,
+            plan,
+            session.ids,
+            backups_max=session.settings.backups_max,
+            retries=self.options.retries,
+            digests=prepared.digests,
+        )
+        return Client(session.client(), session.store.shard_count, list(specs), {}, session.wake)
+
+    def _located(self, workflow: Workflow, prepared: Preparation) -> dict[int, Sequence[int]]:
+        """Which nodes have which of the files it starts from."""
+        found: dict[int, Sequence[int]] = {}
+        holders = [prepared.held.get(node, {}) for node in self._node_ids()]
+        made = workflow.producers.degrees()
+        for index, file in enumerate(workflow.file_ids):
+            if not made[index]:
+                found[index] = [n for n, files in enumerate(holders) if file in files]
+        return {file: nodes for file, nodes in found.items() if nodes}
+
+    def _node_ids(self) -> tuple[str, ...]:
+        return tuple(machine.id for machine in self.options.machine.platform().machines)
+
+    def _log_stem(self, task: TaskId, attempt: str) -> str:
+        return f"{self._logs}/{file_name_for(task)}.{attempt}"
+
+    def _find(self, file: FileId) -> Place | None:
+        assert self._session is not None
+        for disk in self._session.wires.disks.values():
+            place = disk.where(file)
+            if place is not None:
+                return place
+        return None
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def _emit(self, event: Event) -> None:
+        for sink in self.sinks:
+            sink(event)
+        if type(event) is TaskFinished:
+            self._on_finished(event)
+        elif type(event) is TaskReopened:
+            self._left.add(event.task)
+
+    def _on_finished(self, event: TaskFinished) -> None:
+        self._finished[event.task] = event.state
+        self._left.discard(event.task)
+        if event.state is TaskState.COMPLETE:
+            self._housekeeping.on_complete(event.task)
+        if not self._left:
+            self._over.set()
+
+    def _emit_start(self) -> None:
+        options, now = self.options, self._kernel.now()
+        if options.session > 1:
+            self._emit(RunResumed(now, options.session))
+            return
+        machines = options.machine.platform().machines
+        facts = tuple(NodeFacts(m.id, m.cores, m.speed, m.site) for m in machines)
+        self._emit(
+            RunStarted(now, self.workflow.name, len(self.workflow), options.strategy.name, 0, facts)
+        )
+
+    def _emit_decision(self, prepared: Preparation) -> None:
+        now, ids = self._kernel.now(), self.workflow.task_ids
+        fresh = [index for index in prepared.decision.skip if ids[index] not in self._finished]
+        if not self._passes + 1:  # what a later pass skips was told, or has just run
+            for index in fresh:
+                self._emit(TaskSkipped(now, ids[index]))
+        self._skipped = len(fresh)
+        if prepared.decision.skip:
+            for index, why in prepared.decision.due.items():
+                self._emit(TaskDue(now, ids[index], why))
+
+    def _ended(self) -> RunOutcome:
+        states = list(self._finished.values())
+        complete = sum(state is TaskState.COMPLETE for state in states)
+        failed = len(states) - complete
+        now = self._kernel.now()
+        outcome = RunOutcome(
+            complete, self._skipped, failed, len(self.workflow) - len(states) - self._skipped, now
+        )
+        self._emit(
+            RunEnded(now, complete + self._skipped, failed, self._messages, self._store_calls)
+        )
+        return outcome
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _publish_known(self, prepared: Preparation) -> None:
+        """Results of earlier runs that were broken off before these had been put in their place."""
+        for outcome in prepared.decision.skip.values():
+            for file in outcome.outputs:
+                path = self.directory.outputs / file.id
+                place = prepared.outside.get(file.id)
+                if self.preparer.is_wanted(file.id) and place is not None and not place.outside:
+                    publish(place, path)
+
+
+def end_leftovers(work: Path) -> None:
+    """Kill what a run that was killed has left running, and remove its private directories."""
+    if not work.exists():
+        return
+    inside = str(work.resolve()) + os.sep
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd().startswith(inside):
+                process.kill()
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
+    """All that is known of earlier runs, with what the last one left in its store folded in.
+
+    The store is removed only when what it tells is on the disk elsewhere.
+    """
+    outcomes = load_outcomes(directory.outcomes)
+    if directory.store.is_dir():
+        with EmbeddedStore(directory.store, lambda: inf, AsyncioKernel()) as store:
+            outcomes.update(outcomes_of(store.committed(), {}, outcomes))
+        save_outcomes(directory.outcomes, outcomes)
+        shutil.rmtree(directory.store)
+    return outcomes

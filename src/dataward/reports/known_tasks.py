@@ -1,0 +1,37 @@
+"""Finds a task by what a person typed."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from dataward.errors import DatawardError
+from dataward.model.workflow import TaskId, Workflow
+
+_MATCHES_MAX = 3
+# difflib takes some 10 µs a name; beyond this the tasks of the same kind must do.
+_NAMES_COMPARED_MAX = 20_000
+
+
+class UnknownTaskError(DatawardError):
+    def __init__(self, task: str, workflow: str, close: Sequence[str]) -> None:
+        self.task = task
+        self.workflow = workflow
+        self.close = tuple(close)
+        meant = " or ".join(repr(name) for name in self.close)
+        remedy = f"; did you mean {meant}?" if meant else "; 'dataward inspect' lists its kinds"
+        super().__init__(f"workflow {workflow!r} has no task {task!r}{remedy}")
+
+
+def find_task(workflow: Workflow, name: str) -> int:
+    """The task's index. Raises UnknownTaskError, with names that are close."""
+    found = workflow.index_of.get(TaskId(name))
+    if found is None:
+        raise UnknownTaskError(name, workflow.name, _close_to(workflow, name))
+    return found
+
+
+def _close_to(workflow: Workflow, name: str) -> list[str]:
+    candidates: Sequence[str] = workflow.task_ids
+    if len(candidates) > _NAMES_COMPARED_MAX:
+        lead = name[:3].lower()
+        candidates = [task for task in candidates if task[:3].lower() == lead]
+    return get_close_matches(name, candidates[:_NAMES_COMPARED_MAX], _MATCHES_MAX)

@@ -1,0 +1,75 @@
+"""A workflow as a run has measured it: what tasks really took, how large files really are."""
+
+from collections.abc import Iterable
+
+from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.events import AttemptMeasured, Event, FileStored, TaskFinished
+from dataward.model.operations import AttemptId
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId, Workflow
+
+
+class Measurements:
+    """What a run's events tell of its tasks, by the attempts that won, and of its files."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.sizes: dict[FileId, int] = {}
+        self._attempts: dict[AttemptId, AttemptMeasured] = {}
+        self._winners: dict[TaskId, AttemptId] = {}
+        for event in events:
+            if isinstance(event, AttemptMeasured):
+                self._attempts[event.attempt] = event
+            elif isinstance(event, FileStored):
+                self.sizes[event.file] = event.size_bytes
+            elif isinstance(event, TaskFinished) and event.state is TaskState.COMPLETE:
+                self._winners[event.task] = event.attempt
+
+    def of(self, task: TaskId) -> AttemptMeasured | None:
+        """What the attempt that made the task's outputs took; None if that is not known."""
+        return self._attempts.get(self._winners.get(task, ""))
+
+
+def measured_workflow(workflow: Workflow, events: Iterable[Event]) -> Workflow:
+    """The same tasks, files and edges, with what was measured in place of what was declared.
+
+    A task that was not measured keeps its declared values, and a file that was not stored its
+    size; one of the ``warnings`` says how many tasks those are. Raises BadValueError if what was
+    measured makes no sense.
+    """
+    found = Measurements(events)
+    builder = WorkflowBuilder(workflow.name)
+    for file, size_bytes in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
+        builder.file(file, found.sizes.get(file, size_bytes))
+    unmeasured = 0
+    for index in range(len(workflow)):
+        unmeasured += not _add_task(builder, workflow, index, found)
+    if unmeasured:
+        builder.warn(
+            f"{unmeasured:,} of {len(workflow):,} tasks were not measured in this run "
+            "and keep their declared run times"
+        )
+    return builder.build(Edges.DECLARED)
+
+
+def _add_task(
+    builder: WorkflowBuilder, workflow: Workflow, index: int, found: Measurements
+) -> bool:
+    task = workflow.task(index)
+    measured = found.of(task.id)
+    seconds, memory_bytes = task.runtime_seconds, task.memory_bytes
+    if measured is not None:
+        seconds = measured.wall_seconds
+        memory_bytes = measured.peak_memory_bytes or memory_bytes  # 0 where nobody could tell
+    builder.task(
+        task.id,
+        name=task.name,
+        command=task.command,
+        inputs=task.inputs,
+        outputs=task.outputs,
+        after=[workflow.task_ids[parent] for parent in workflow.parents.row(index).tolist()],
+        runtime_seconds=seconds,
+        cores=task.cores,
+        memory_bytes=memory_bytes,
+        retries=task.retries,
+    )
+    return measured is not None

@@ -1,0 +1,48 @@
+"""How many tasks have come to what, for runs that did not live to say so themselves."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dataward.model.events import (
+    Event,
+    RunResumed,
+    TaskDue,
+    TaskFinished,
+    TaskReopened,
+    TaskSkipped,
+)
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
+
+_SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCounts:
+    complete: int  # without the skipped
+    skipped: int
+    failed: int
+    seconds: float  # up to the last event
+
+
+def count_outcomes(events: Iterable[Event]) -> OutcomeCounts:
+    """The last that is said of a task counts, however often it is said."""
+    last: dict[TaskId, str] = {}
+    seconds = 0.0
+    for event in events:
+        seconds = max(seconds, event.at)
+        if isinstance(event, TaskFinished):
+            last[event.task] = event.state.value
+        elif isinstance(event, TaskSkipped):
+            last.setdefault(event.task, _SKIPPED)
+        elif isinstance(event, TaskReopened | TaskDue):
+            last.pop(event.task, None)
+        elif isinstance(event, RunResumed):  # what had failed is tried again
+            last = {task: end for task, end in last.items() if end != TaskState.FAILED.value}
+    said = list(last.values())
+    return OutcomeCounts(
+        complete=said.count(TaskState.COMPLETE.value),
+        skipped=said.count(_SKIPPED),
+        failed=said.count(TaskState.FAILED.value),
+        seconds=seconds,
+    )

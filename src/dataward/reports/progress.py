@@ -1,0 +1,389 @@
+"""How far a run has come, counted event by event, and how long it may still take."""
+
+import heapq
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dataward.model.adjacency import Indices
+from dataward.model.events import (
+    AttemptBegan,
+    AttemptEnded,
+    AttemptMeasured,
+    Event,
+    InputsStaged,
+    RunResumed,
+    TaskDue,
+    TaskFinished,
+    TaskReopened,
+    TaskSkipped,
+)
+from dataward.model.layers import NARROW
+from dataward.model.operations import AttemptId, NodeId
+from dataward.model.states import TaskState
+from dataward.model.workflow import Seconds, TaskId, Workflow
+from dataward.reports.attempts import CUT_OFF, FAILED, WON, Attempt, AttemptBook, Step
+from dataward.reports.run_times import RunTimes
+
+BottomLevels = Callable[[Workflow, Seconds], Seconds]
+"""``plan.critical_path.bottom_levels``; reports may not import it, so it is handed in."""
+
+RATE_SECONDS = 10.0
+SLOWEST_KEPT = 5
+# A task that outlives its forecast gets a tenth of what it has run: the older, the older it gets.
+_OVERDUE_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """Every task is in exactly one of these; ``failed`` and ``finished`` are sums of them."""
+
+    waiting: int  # for a parent
+    ready: int
+    staging: int  # an attempt brings its inputs in, waits for a core, or stores its outputs
+    running: int  # on a core
+    complete: int  # in this run
+    skipped: int
+    failed_itself: int
+    failed_with_parent: int  # never ran, since something it depends on failed
+
+    @property
+    def failed(self) -> int:
+        return self.failed_itself + self.failed_with_parent
+
+    @property
+    def done(self) -> int:
+        return self.complete + self.skipped
+
+    @property
+    def finished(self) -> int:
+        return self.done + self.failed
+
+    @property
+    def tasks(self) -> int:
+        return self.finished + self.waiting + self.ready + self.staging + self.running
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAttempt:
+    task: TaskId
+    node: NodeId
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A task that failed by its own error, for good, after so many attempts."""
+
+    task: TaskId
+    attempt: AttemptId
+    node: NodeId
+    reason: str
+    attempts: int
+
+
+# Where a task stands, as a byte each: an Enum would cost a run more than all else here. Whether an
+# idle task is ready depends on its parents.
+_IDLE, _STAGING, _RUNNING, _COMPLETE, _SKIPPED, _FAILED_ITSELF, _FAILED_WITH_PARENT = range(7)
+_IS_OPEN = (True, True, True, False, False, False, False)
+_IS_DONE = (False, False, False, True, True, False, False)
+
+
+class RunProgress:
+    """Counts a run as its events come; everything may be asked at any time.
+
+    An event costs the same however many tasks there are, but for the children of a task that
+    finishes. Times are those of the events: seconds since the run began.
+    """
+
+    def __init__(self, workflow: Workflow, cores_total: int, bottom_levels: BottomLevels) -> None:
+        self.workflow = workflow
+        self._cores_total = max(cores_total, 1)
+        self._bottom_levels = bottom_levels
+        self._standing = bytearray(len(workflow))
+        self._parents_left = array("i", workflow.parents.degrees().tolist())
+        self._child_starts: list[int] = workflow.children.starts.tolist()
+        self._number = [len(workflow), 0, 0, 0, 0, 0, 0]  # of tasks that stand so
+        self._ready = self._parents_left.count(0)
+        self._under_way: dict[int, dict[AttemptId, Attempt]] = {}
+        self._book = AttemptBook(self._on_step)
+        self._times = RunTimes(workflow)
+        self._measured: dict[AttemptId, float] = {}  # of attempts under way
+        self._slowest: list[tuple[float, int]] = []
+        self._finish_times: deque[float] = deque()
+        self._began: float | None = None
+        self._ends: dict[int, int] = {}  # the generation of each task's end
+        self._reopened: dict[int, int] = {}  # the end after which it was reopened
+        self._done_before: set[int] = set()  # in an earlier session
+        self._errors: dict[int, list[AttemptEnded]] = {}
+        self._failures: dict[int, Failure] = {}
+        self.moved_bytes = 0  # inputs brought to where they were needed
+        self.local_bytes = 0  # inputs that were there already
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            AttemptBegan: self._on_began,
+            AttemptMeasured: self._on_measured,
+            AttemptEnded: self._on_ended,
+            InputsStaged: self._on_staged,
+            TaskFinished: self._on_finished,
+            TaskSkipped: self._on_skipped,
+            TaskDue: self._on_due,
+            TaskReopened: self._on_reopened,
+            RunResumed: self._on_resumed,
+        }
+
+    def add(self, event: Event) -> None:
+        if self._began is None:
+            self._began = event.at
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+        self._book.add(event)
+
+    # --- what can be asked -----------------------------------------------------------------------
+
+    def counts(self) -> TaskCounts:
+        idle, staging, running, complete, skipped, itself, with_parent = self._number
+        return TaskCounts(
+            waiting=idle - self._ready,
+            ready=self._ready,
+            staging=staging,
+            running=running,
+            complete=complete,
+            skipped=skipped,
+            failed_itself=itself,
+            failed_with_parent=with_parent,
+        )
+
+    def tasks_per_second(self, now: float) -> float:
+        """How many finished of late, by running: skipped ones say nothing about speed."""
+        self._forget_before(now - RATE_SECONDS)
+        began = now if self._began is None else self._began
+        window = min(max(now - began, 1.0), RATE_SECONDS)
+        return len(self._finish_times) / window
+
+    def running(self) -> list[RunningAttempt]:
+        """The attempts whose commands run, the longest-running first."""
+        found = [
+            RunningAttempt(attempt.task, attempt.node, attempt.running)
+            for attempts in self._under_way.values()
+            for attempt in attempts.values()
+            if attempt.running is not None and attempt.stage_out is None
+        ]
+        return sorted(found, key=lambda attempt: (attempt.since, attempt.task))
+
+    def failures(self) -> list[Failure]:
+        """Those that failed by their own error, in the order they did."""
+        return list(self._failures.values())
+
+    def slowest(self) -> list[tuple[TaskId, float]]:
+        """The tasks that ran longest and their wall seconds, the slowest first."""
+        ordered = sorted(self._slowest, key=lambda entry: (-entry[0], -entry[1]))
+        return [(self.workflow.task_ids[-place], seconds) for seconds, place in ordered]
+
+    def eta_seconds(self, now: float) -> float | None:
+        """How long it may still take; None while nothing has run that would tell.
+
+        No less than the work that is left, spread over all cores, and no less than the longest
+        chain of tasks that is left. What staging takes is not counted.
+        """
+        left = self._seconds_left(now)
+        if left is None:
+            return None
+        cores = np.minimum(self.workflow.cores, self._cores_total)
+        work = float((left * cores).sum()) / self._cores_total
+        path = float(self._bottom_levels(self.workflow, left).max(initial=0.0))
+        return max(work, path)
+
+    def _seconds_left(self, now: float) -> Seconds | None:
+        is_open = np.frombuffer(self._standing, np.uint8) < _COMPLETE
+        if not is_open.any():
+            return np.zeros(len(self.workflow))
+        expected = self._times.expected()
+        if expected is None:
+            return None
+        left: Seconds = np.where(is_open, expected, 0.0)
+        for task, attempts in self._under_way.items():
+            since = [a.running for a in attempts.values() if a.running is not None]
+            if any(a.stage_out is not None for a in attempts.values()):
+                left[task] = 0.0
+            elif since and is_open[task]:
+                ran = max(now - min(since), 0.0)
+                left[task] = max(left[task] - ran, _OVERDUE_SHARE * ran)
+        return left
+
+    # --- attempts --------------------------------------------------------------------------------
+
+    def _on_began(self, event: AttemptBegan) -> None:
+        task = self.workflow.index_of.get(event.task)
+        if task in self._done_before:
+            self._open_again(task)
+
+    def _on_measured(self, event: AttemptMeasured) -> None:
+        self._measured[event.attempt] = event.wall_seconds
+
+    def _on_ended(self, event: AttemptEnded) -> None:
+        task = self.workflow.index_of.get(event.task)
+        if task is not None and event.outcome == FAILED:
+            self._errors.setdefault(task, []).append(event)
+
+    def _on_staged(self, event: InputsStaged) -> None:
+        self.local_bytes += event.local_bytes
+        self.moved_bytes += event.moved_bytes
+
+    def _on_step(self, attempt: Attempt, step: Step, at: float) -> None:
+        task = self.workflow.index_of.get(attempt.task)
+        if task is None:
+            return
+        if step is Step.BEGAN:
+            self._under_way.setdefault(task, {})[attempt.id] = attempt
+        elif step is Step.ENDED:
+            self._on_attempt_over(task, attempt)
+        if _IS_OPEN[self._standing[task]]:
+            self._move(task, self._open_standing(task))
+
+    def _on_attempt_over(self, task: int, attempt: Attempt) -> None:
+        attempts = self._under_way.get(task, {})
+        attempts.pop(attempt.id, None)
+        if not attempts:
+            self._under_way.pop(task, None)
+        wall_seconds = self._measured.pop(attempt.id, None)
+        if wall_seconds is not None and attempt.outcome == WON:
+            self._times.learn(task, wall_seconds)
+            heapq.heappush(self._slowest, (wall_seconds, -task))
+            if len(self._slowest) > SLOWEST_KEPT:
+                heapq.heappop(self._slowest)
+
+    def _open_standing(self, task: int) -> int:
+        attempts = self._under_way.get(task)
+        if not attempts:
+            return _IDLE
+        if any(a.running is not None and a.stage_out is None for a in attempts.values()):
+            return _RUNNING
+        return _STAGING
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    def _on_finished(self, event: TaskFinished) -> None:
+        task = self.workflow.index_of.get(event.task)
+        if task is None or event.generation <= self._reopened.get(task, -1):
+            return  # it tells again of an end that was undone since
+        self._ends[task] = max(self._ends.get(task, 0), event.generation)
+        if event.state is TaskState.COMPLETE:
+            self._on_complete(task, event.at)
+        elif event.attempt:
+            self._on_failed_itself(task, event)
+        elif _IS_OPEN[self._standing[task]]:
+            self._move(task, _FAILED_WITH_PARENT)
+
+    def _on_complete(self, task: int, at: float) -> None:
+        if self._standing[task] != _COMPLETE:
+            self._note_finish(at)
+        self._errors.pop(task, None)
+        self._failures.pop(task, None)
+        self._move(task, _COMPLETE)
+
+    def _on_failed_itself(self, task: int, event: TaskFinished) -> None:
+        if self._standing[task] != _FAILED_ITSELF:
+            self._note_finish(event.at)
+        errors = self._errors.pop(task, [])
+        if errors or task not in self._failures:
+            reason = next((e.reason for e in errors if e.attempt == event.attempt), "")
+            self._failures[task] = Failure(
+                event.task, event.attempt, event.node, reason, max(len(errors), 1)
+            )
+        self._move(task, _FAILED_ITSELF)
+
+    def _on_skipped(self, event: TaskSkipped) -> None:
+        task = self.workflow.index_of.get(event.task)
+        if task is None:
+            return
+        self._done_before.discard(task)
+        if self._standing[task] != _COMPLETE:
+            self._failures.pop(task, None)
+            self._move(task, _SKIPPED)
+
+    def _on_due(self, event: TaskDue) -> None:
+        """It must run, even if it was done: something made again has turned out different."""
+        task = self.workflow.index_of.get(event.task)
+        if task is not None:
+            self._open_again(task)
+
+    def _open_again(self, task: int) -> None:
+        """Its ends are counted from the first again, for what counts them is new."""
+        self._done_before.discard(task)
+        self._ends.pop(task, None)
+        self._reopened.pop(task, None)
+        self._failures.pop(task, None)
+        if not _IS_OPEN[self._standing[task]]:
+            self._move(task, self._open_standing(task))
+
+    def _on_reopened(self, event: TaskReopened) -> None:
+        task = self.workflow.index_of.get(event.task)
+        if task is None or self._ends.get(task, 0) > event.generation:
+            return  # it has ended again since
+        self._reopened[task] = event.generation
+        if _IS_DONE[self._standing[task]]:
+            self._move(task, self._open_standing(task))
+
+    def _on_resumed(self, event: RunResumed) -> None:
+        """What was under way is gone, what had failed is tried again, and the rest is checked."""
+        self._book.end_all(event.at, CUT_OFF)
+        self._ends.clear()
+        self._reopened.clear()
+        self._finish_times.clear()
+        self._began = event.at
+        standing = np.frombuffer(self._standing, np.uint8)
+        failed = np.flatnonzero(standing >= _FAILED_ITSELF).tolist()
+        self._done_before = set(np.flatnonzero(standing >= _COMPLETE).tolist()).difference(failed)
+        for task in failed:
+            self._open_again(task)
+
+    def _note_finish(self, at: float) -> None:
+        self._finish_times.append(at)
+        self._forget_before(at - RATE_SECONDS)
+
+    def _forget_before(self, at: float) -> None:
+        while self._finish_times and self._finish_times[0] < at:
+            self._finish_times.popleft()
+
+    def _move(self, task: int, new: int) -> None:
+        old = self._standing[task]
+        if old == new:
+            return
+        self._standing[task] = new
+        self._number[old] -= 1
+        self._number[new] += 1
+        if self._parents_left[task] == 0:
+            self._ready += (new == _IDLE) - (old == _IDLE)
+        if _IS_DONE[old] != _IS_DONE[new]:
+            self._tell_children(task, -1 if _IS_DONE[new] else 1)
+
+    def _tell_children(self, task: int, change: int) -> None:
+        first, end = self._child_starts[task], self._child_starts[task + 1]
+        children = self.workflow.children.targets[first:end]
+        if end - first <= NARROW:
+            idle = self._change_few(children.tolist(), change)
+        else:
+            idle = self._change_many(children, change)
+        self._ready -= change * idle
+
+    def _change_few(self, children: list[int], change: int) -> int:
+        """How many of these idle tasks have become ready by that, or have ceased to be."""
+        left, standing = self._parents_left, self._standing
+        turning, idle = (1 if change < 0 else 0), 0
+        for child in children:
+            idle += left[child] == turning and standing[child] == _IDLE
+            left[child] += change
+        return idle
+
+    def _change_many(self, children: Indices, change: int) -> int:
+        """The same in numpy, which a hundred thousand children of one task need."""
+        left = np.frombuffer(self._parents_left, np.int32)
+        turned = children[left[children] == (1 if change < 0 else 0)]
+        left[children] += change
+        standing = np.frombuffer(self._standing, np.uint8)
+        return int(np.count_nonzero(standing[turned] == _IDLE))

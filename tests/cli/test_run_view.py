@@ -1,0 +1,309 @@
+"""What is seen during a run: a picture that fits the terminal, or a line now and then."""
+
+import re
+from io import StringIO
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from builders import a_diamond
+from dataward.cli.run_picture import picture
+from dataward.cli.run_view import RunView
+from dataward.generate import generate
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.events import AttemptEnded, Event, InputsStaged, TaskFinished, TaskSkipped
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId, Workflow
+from dataward.plan.critical_path import bottom_levels
+from dataward.reports.progress import RunProgress
+from reports.lives import error, failed, failed_with_parent, ran, run_started, started
+from reports.runs import simulated
+
+
+def a_console(width: int = 80, height: int = 24, *, terminal: bool = True) -> Console:
+    """What is printed on it can be read from its file; colours are left out."""
+    return Console(
+        file=StringIO(),
+        width=width,
+        height=height,
+        force_terminal=terminal,
+        color_system=None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        _environ={"TERM": "xterm"},
+    )
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def a_view(
+    *events: Event, console: Console, workflow: Workflow | None = None, quiet: bool = False
+) -> RunView:
+    progress = RunProgress(workflow or a_diamond(), 2, bottom_levels)
+    view = RunView(progress, quiet=quiet, console=console)
+    for event in events:
+        view.add(event)
+    return view
+
+
+def drawn(
+    *events: Event,
+    now: float = 20.0,
+    width: int = 80,
+    height: int = 24,
+    workflow: Workflow | None = None,
+) -> list[str]:
+    """The lines of the picture, without a cursor moving about."""
+    console = a_console(width, height)
+    progress = a_view(*events, console=console, workflow=workflow).progress
+    console.print(picture(progress, now, progress.eta_seconds(now), width, height))
+    return printed(console).splitlines()
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+
+def test_everything_worth_knowing_is_in_the_picture() -> None:
+    staged = InputsStaged(2.0, TaskId("left"), "n0.1.left1", "n0", 3_000_000, 1_000_000)
+    events = [run_started(), *ran("split", 2.0, 2.0), staged, *started("left", 8.0)]
+
+    text = "\n".join(drawn(*events, *error("right", 9.0), failed("right", 9.0), now=10.0))
+
+    for piece in (
+        "diamond", "2 of 4  50%", "waiting 1", "ready 0", "running 1", "complete 1", "failed 1",
+        "0.2 tasks/s", "10 s so far", "about 10 s left", "inputs: 1.00 MB staged",
+        "3.00 MB found locally (75%)", "left  on n0  2 s", "right failed: exit code 3",
+    ):  # fmt: skip
+        assert piece in text
+
+
+def test_what_is_not_known_yet_is_left_out() -> None:
+    text = "\n".join(drawn(run_started(), now=1.0))
+
+    assert "left" not in text
+    assert "inputs" not in text
+    assert "skipped" not in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
+@pytest.mark.parametrize("height", [5, 10, 24, 60])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
+def test_the_picture_fits_any_terminal(width: int, height: int, share: float) -> None:
+    events = simulated()
+    workflow = generate("montage", 60, 1)
+
+    lines = drawn(
+        *events[: int(share * len(events))], width=width, height=height, workflow=workflow
+    )
+
+    assert max(map(cell_len, lines)) < width
+    if width >= 60:
+        assert len(lines) <= max(height, 10)
+
+
+def test_at_sixty_columns_nothing_is_cut() -> None:
+    lines = drawn(*simulated()[:500], width=60, workflow=generate("montage", 60, 1))
+
+    assert not any("~" in line or "…" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "日" * 300, "[bold]x[/bold]" * 20, ":smile:" * 40])
+@pytest.mark.parametrize("width", [30, 60, 120])
+def test_no_name_breaks_the_picture(name: str, width: int) -> None:
+    wf = WorkflowBuilder(name)
+    wf.task(name)
+    wf.task("bad")
+    reason = "\x1b[2Jexit\ncode\x07 " + name
+    attempt_failed = AttemptEnded(1.0, TaskId("bad"), "n.1.1", "\x1bnode" * 9, "failed", reason)
+    for_good = TaskFinished(1.0, TaskId("bad"), "n.1.1", "n", TaskState.FAILED, 1)
+    events = [*started(name, 0.0, node="\x1b[31m" * 9), attempt_failed, for_good]
+
+    lines = drawn(*events, width=width, workflow=wf.build())
+
+    assert max(map(cell_len, lines)) < width
+    text = "\n".join(lines)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert name[:3] in text
+    assert "bad failed: \\x1b[2J" in text
+
+
+def test_a_long_list_of_running_tasks_and_failures_is_cut_short() -> None:
+    wf = WorkflowBuilder("row")
+    for i in range(40):
+        wf.task(f"t{i}")
+    broken = [e for i in range(20) for e in (*error(f"t{i}", 1.0), failed(f"t{i}", 1.0))]
+    running = [event for i in range(20, 40) for event in started(f"t{i}", float(i))]
+
+    lines = drawn(*broken, *running, now=50.0, workflow=wf.build())
+
+    text = "\n".join(lines)
+    assert [line.split()[0] for line in lines if " on n0 " in line] == ["t20", "t21", "t22", "t23"]
+    assert "and 16 more running" in text
+    assert [line.split()[0] for line in lines if "exit code" in line] == ["t17", "t18", "t19"]
+
+
+def test_tasks_that_will_not_run_are_counted() -> None:
+    events = [*error("left", 1.0), failed("left", 1.0), failed_with_parent("join", 1.0)]
+
+    assert "  1 that depended on failed ones will not run" in drawn(*events)
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+
+def test_a_terminal_gets_the_picture_and_is_left_as_it_was() -> None:
+    console = a_console()
+    view = a_view(run_started(), *ran("split", 1.0), console=console)
+
+    view.refresh(1.0)
+    view.add(started("left", 1.0)[0])
+    view.refresh(1.25)
+    shown = printed(console)
+    view.close()
+    view.close()
+    view.refresh(2.0)
+
+    assert "1 of 4  25%" in shown
+    assert "staging 1" in shown
+    rest = printed(console)[len(shown) :]
+    assert "\x1b[?25h" in rest  # the cursor is back
+    assert rest.endswith(3 * "\x1b[1A\x1b[2K")  # and what was drawn is wiped away
+
+
+def test_what_is_said_stays_above_the_picture() -> None:
+    console = a_console()
+    view = a_view(run_started(), console=console)
+    view.refresh(0.0)
+    shown = len(printed(console))
+
+    view.say("stopping: 2 tasks\x1b end")
+    view.close()
+
+    rest = printed(console)[shown:]
+    assert rest.index("stopping: 2 tasks\\x1b end\n") < rest.index("0 of 4")
+    assert rest.startswith("\r\x1b[2K\x1b[1A\x1b[2K")  # the picture makes room first
+
+
+def test_what_is_said_is_a_line_elsewhere_and_nothing_if_quiet() -> None:
+    pipe, nowhere = a_console(terminal=False), a_console()
+
+    a_view(console=pipe).say("stopping")
+    a_view(console=nowhere, quiet=True).say("stopping")
+
+    assert (printed(pipe), printed(nowhere)) == ("stopping\n", "")
+
+
+def test_a_view_that_never_showed_anything_leaves_nothing() -> None:
+    console = a_console()
+
+    a_view(run_started(), console=console).close()
+
+    assert printed(console) == ""
+
+
+def test_the_forecast_is_made_once_a_second() -> None:
+    console = a_console()
+    asked: list[float] = []
+    view = a_view(run_started(), *ran("split", 1.0), console=console)
+    forecast = view.progress.eta_seconds
+    view.progress.eta_seconds = lambda now: (asked.append(now), forecast(now))[1]  # type: ignore[method-assign]
+
+    for tick in range(12):
+        view.refresh(tick / 4)
+    view.close()
+
+    assert asked == [0.0, 1.0, 2.0]
+
+
+# --- elsewhere -----------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_a_line_every_five_seconds() -> None:
+    console = a_console(terminal=False)
+    view = a_view(run_started(), *ran("split", 2.0, 2.0), *started("left", 2.0), console=console)
+
+    for tick in range(4 * 11 + 1):
+        view.refresh(tick / 4)
+    view.close()
+
+    assert printed(console) == (
+        "1 of 4 done, 1 running, 0 failed, 0.2/s, about 14 s left\n"
+        "1 of 4 done, 1 running, 0 failed, 0.1/s, about 14 s left\n"
+    )
+
+
+def test_a_line_tells_what_was_skipped_and_failed_and_keeps_silent_on_what_nobody_knows() -> None:
+    console = a_console(terminal=False)
+    skipped = TaskSkipped(0.0, TaskId("split"))
+    view = a_view(skipped, *error("left", 1.0), failed("left", 1.0), console=console)
+
+    view.refresh(0.0)
+    view.refresh(5.0)
+
+    assert printed(console) == "1 of 4 done (1 skipped), 0 running, 1 failed, 0.2/s\n"
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
+    console = a_console()
+    console._environ = {"TERM": "dumb"}
+    view = a_view(run_started(), console=console)
+
+    view.refresh(0.0)
+    view.refresh(5.0)
+
+    assert printed(console) == "0 of 4 done, 0 running, 0 failed, 0.0/s\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_quiet_is_quiet_but_still_counts(terminal: bool) -> None:
+    console = a_console(terminal=terminal)
+    view = a_view(run_started(), *ran("split", 1.0), console=console, quiet=True)
+
+    view.refresh(0.0)
+    view.refresh(100.0)
+    view.close()
+
+    assert printed(console) == ""
+    assert view.progress.counts().complete == 1
+
+
+class _Gone(StringIO):
+    """A terminal whose window was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_that_is_gone_does_not_end_the_run(terminal: bool) -> None:
+    console = a_console(terminal=terminal)
+    console.file = _Gone()
+    view = a_view(run_started(), console=console)
+
+    view.refresh(0.0)
+    view.refresh(5.0)
+    view.add(started("split", 6.0)[0])
+    view.refresh(10.0)
+    view.close()
+
+    assert view.progress.counts().staging == 1
+
+
+def test_an_ascii_terminal_gets_an_ascii_bar() -> None:
+    class Ascii(StringIO):
+        encoding = "ascii"
+
+    console = a_console()
+    console.file = Ascii()
+    view = a_view(run_started(), *ran("split", 1.0), console=console)
+
+    view.refresh(1.0)
+
+    assert printed(console).isascii()
+    assert re.search("-{5,}", printed(console))
