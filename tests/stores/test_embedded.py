@@ -284,14 +284,28 @@ def test_callers_that_share_its_fate_wait_for_outcomes_only(tmp_path):
     run = Run(tmp_path, shares_fate=True)
 
     begun = run.call(submit("a"), Begin("a", "n1.1.1", "n1"))
-    committed = run.call(Commit("a", "n1.1.1", "n1", generation=1))
 
     assert len(begun) == 2
+    assert not run.disk.asked, "nobody waits for it"
+    committed = run.call(Commit("a", "n1.1.1", "n1", generation=1))
     assert not committed
     run.finish()
-    assert not committed, "it came during a write, so it is in the next"
-    run.finish()
     assert committed
+    run.close()
+    assert known(tmp_path, "a") == [True], "what went before is written with it"
+
+
+def test_what_nobody_waits_for_is_written_when_it_is_a_lot(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded, "RECORDS_UNAWAITED_MAX", 2)
+    run = Run(tmp_path, shares_fate=True)
+
+    for task in ("a", "b"):
+        run.call(submit(task))
+
+    assert not run.disk.asked
+    run.call(submit("c"))
+    assert run.disk.asked
+    run.finish()
     run.close()
 
 

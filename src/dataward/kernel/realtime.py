@@ -177,7 +177,8 @@ class AsyncioEvent:
 
     def set(self) -> None:
         self._set = True
-        self._line.wake_all()
+        if self._line._waiters:
+            self._line.wake_all()
 
     def clear(self) -> None:
         self._set = False

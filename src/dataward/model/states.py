@@ -12,6 +12,9 @@ class TaskState(Enum):
     COMPLETE = "complete"
     FAILED = "failed"
 
+    # Enum's own is written in Python, and states are looked up some thirty times a task.
+    __hash__ = object.__hash__
+
 
 # Figure 2 draws the straight life of a task that nothing happens to. Three things happen to tasks
 # that the figure omits; each adds the transitions in the table named after it.

@@ -1,8 +1,9 @@
 """Sends what happened to this node's attempts to the store, many at a time.
 
 Whatever comes while one batch is under way makes the next: one call commits as many tasks as there
-are, which is what keeps durability cheap. Outcomes go at once, for others wait for them; the rest
-may wait a moment for company.
+are, which is what keeps durability cheap. Outcomes go at once, for others wait for them, or, where
+a call costs a sync of the disk and there is work enough, as soon as that pays; the rest may wait a
+moment for company.
 """
 
 from collections.abc import Callable
@@ -149,6 +150,8 @@ class Committer:
         while True:
             await self._work.wait()
             await self._urgent.wait(self.settings.company_seconds)
+            if self.settings.outcome_seconds and self.queue:
+                await self.world.kernel.sleep(self.settings.outcome_seconds)
             self._work.clear()
             self._urgent.clear()
             operations = self._collect()

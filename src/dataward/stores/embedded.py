@@ -25,8 +25,10 @@ from dataward.model.operations import (
     NodeId,
     Operation,
     OutputFile,
+    Patrol,
     Probe,
     Recount,
+    Recounted,
     TaskSpec,
     shard_of,
 )
@@ -46,6 +48,12 @@ done and with what error. It is given one piece of work at a time."""
 
 # What a call of those who share the store's fate must not return before the disk has it.
 OUTCOMES = (Commit, Fail)
+
+# What nobody waits for goes with the next outcome; so much of it goes by itself.
+RECORDS_UNAWAITED_MAX = 1000
+
+# What names its shard itself; all else is where its key says.
+BY_SHARD = (Patrol, Recount, Recounted)
 
 # They change nothing, so they are not written down. A patrol is, even one that finds nothing: it
 # still tidies up, and what it tidies decides what the next one comes upon first.
@@ -126,6 +134,7 @@ class _Group:
 
     over: Event
     records: list[bytes] = field(default_factory=list)
+    is_awaited: bool = False
     is_durable: bool = False
 
 
@@ -193,8 +202,11 @@ class EmbeddedStore:
         self.calls += 1
         answers = self._apply(operations)
         group = self._next if self._next.records else self._writing
-        self._write_if_idle()
-        if group is not None and not group.is_durable and self._must_wait(operations):
+        must_wait = group is not None and self._must_wait(operations)
+        if must_wait or len(self._next.records) > RECORDS_UNAWAITED_MAX:
+            self._next.is_awaited = True
+            self._write_if_idle()
+        if must_wait and group is not None and not group.is_durable:
             await group.over.wait()
             if not group.is_durable:
                 raise StoreUnavailable(self._stopped)
@@ -250,13 +262,16 @@ class EmbeddedStore:
         return answers
 
     def _shard_of(self, operation: Operation) -> Shard:
-        return self._shards[shard_of(operation, len(self._shards))]
+        shards = self._shards
+        if len(shards) == 1 and not isinstance(operation, BY_SHARD):
+            return shards[0]
+        return shards[shard_of(operation, len(shards))]
 
     # --- writing ---------------------------------------------------------------------------------
 
     def _write_if_idle(self) -> None:
         group = self._next
-        if self._writing is not None or self._stopped or not group.records:
+        if self._writing is not None or self._stopped or not (group.records and group.is_awaited):
             return
         self._writing, self._next = group, _Group(self._kernel.event())
         compacts = self._journal.size_bytes > self._compact_above_bytes

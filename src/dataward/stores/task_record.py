@@ -113,11 +113,11 @@ class TaskRecord:
         """Move to the state that attempts and notices imply, unless the task is finished."""
         if self.state in FINAL:
             return
-        furthest = max((PROGRESS[a.state] for a in self.attempts.values()), default=0)
-        if furthest:
-            self.move(_BY_PROGRESS[furthest], at)
-        else:
+        if not self.attempts:
             self.move(TaskState.WAITING if self.waiting_for else TaskState.READY, at)
+            return
+        furthest = max([PROGRESS[attempt.state] for attempt in self.attempts.values()])
+        self.move(_BY_PROGRESS[furthest], at)
 
     def move(self, to: TaskState, at: float) -> None:
         """Change state and note when. A step that was never reported happened at the same time.
