@@ -8,6 +8,8 @@ T ?= tests
 # make sim SEED=7 replays one seed; SEEDS says how many to try otherwise.
 SEED ?=
 SEEDS ?= 1000
+# make bench B=peers runs one bench; B="peers --quick" a small one.
+B ?=
 
 .PHONY: run test check lint fix types bench sim clean
 
@@ -20,12 +22,14 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $(READY)
 
+# The tasks of a runnable workflow are started with python3: the one in .venv is surely there.
+run: export PATH := $(abspath $(BIN)):$(PATH)
 run: $(READY)
 	@mkdir -p build
-	$(BIN)/dataward generate montage --tasks 100 --seed 1 -o build/montage.json
-	$(BIN)/dataward inspect build/montage.json --nodes 8 --cores 2 --svg build/montage.svg
-	$(BIN)/dataward simulate build/montage.json --nodes 8 --cores 2 --seed 1 --plot build/run.svg
-	@echo "Drawings: build/montage.svg (the workflow) and build/run.svg (the run)"
+	@rm -rf build/montage.run
+	dataward generate montage --tasks 300 --seed 1 --runnable --scale-time 0.005 \
+		--scale-data 0.01 -o build/montage.json
+	dataward run build/montage.json --out build/montage.run
 
 test: $(READY)
 	$(BIN)/pytest $(T)
@@ -48,7 +52,7 @@ sim: $(READY)
 	$(BIN)/dataward seeds --count $(SEEDS) --faults chaos $(if $(SEED),--seed $(SEED))
 
 bench: $(READY)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(B)
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,8 @@ DatawardError
 │   └── BadValueError
 ├── FormatError                a file cannot be read: a workflow, a platform, an event list
 ├── SettingError               an option or a parameter makes no sense
-└── OutputError                a result cannot be written where it was asked for
+├── OutputError                a result cannot be written where it was asked for
+└── ProcessDiedError           the process died in which a function was called
 
 Each carries its facts as attributes; the sentence is made from them. Names from outside are shown
 with ``repr`` so that a hostile one cannot draw on the terminal.
@@ -126,3 +127,15 @@ class OutputError(DatawardError):
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
         super().__init__(f"cannot write {path}: {problem}")
+
+
+class ProcessDiedError(DatawardError):
+    """The process died in which a function was called, each time that it was tried."""
+
+    def __init__(self, function: str, how: str) -> None:
+        self.function = function
+        self.how = how
+        super().__init__(f"the call of {function} failed: {how}")
+
+    def __reduce__(self) -> tuple[type["ProcessDiedError"], tuple[str, str]]:
+        return type(self), (self.function, self.how)

@@ -1,5 +1,8 @@
 import math
+import pickle
+import threading
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -311,3 +314,51 @@ def test_an_edge_to_an_unknown_child_names_the_child() -> None:
 
     with pytest.raises(UnknownParentError, match="there is no task 'ghost'"):
         wf.order("a", "ghost")
+
+
+# --- calls of functions --------------------------------------------------------------------------
+
+
+def test_a_call_is_a_task_named_after_its_function_whose_first_output_is_its_result() -> None:
+    wf = WorkflowBuilder()
+    first = wf.call(len, "abc", outputs=["log"], cores=2, retries=3)
+    second = wf.call(partial(max, 1), 2, id="largest", after=[first.task])
+    third = wf.call(lambda x: x, 1)
+
+    workflow = wf.build()
+
+    task = workflow.task(0)
+    assert (task.id, task.name, task.cores, task.retries) == ("len-1", "len", 2, 3)
+    assert task.outputs == ("len-1.pickle", "log")
+    assert (first.task, first.file) == ("len-1", "len-1.pickle")
+    assert (second.task, second.file) == ("largest", "largest.pickle")
+    assert workflow.task(2).name == "lambda"
+    assert third.task == "lambda-3"
+    assert edges_of(workflow) == {("len-1", "largest")}
+
+
+def test_the_results_among_a_calls_arguments_are_its_inputs() -> None:
+    wf = WorkflowBuilder()
+    one, two, three = (wf.call(abs, n, id=f"n{n}") for n in range(3))
+    wf.call(print, {"a": [one, two]}, two, key=(three,), id="all", inputs=["in"])
+
+    assert wf.build().task(3).inputs == ("in", "n0.pickle", "n1.pickle", "n2.pickle")
+
+
+def test_the_same_call_is_the_same_command_and_another_is_another() -> None:
+    def command(number: int, step: int = 1) -> object:
+        wf = WorkflowBuilder()
+        wf.call(lambda x: x + step, number)
+        return wf.build().commands[0]
+
+    assert command(1) == command(1)
+    assert len({command(1), command(2), command(1, 2)}) == 3
+
+
+def test_a_call_that_cannot_be_pickled_is_refused_and_leaves_no_task() -> None:
+    wf = WorkflowBuilder()
+
+    with pytest.raises(pickle.PicklingError, match="len or its arguments cannot be pickled"):
+        wf.call(len, threading.Lock())
+
+    assert len(wf) == 0

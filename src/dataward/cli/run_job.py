@@ -54,7 +54,7 @@ class RunJob:
         """Run, or go on. What was begun is noted as interrupted, whatever happens."""
         preparer = self._look_at_inputs(quiet=quiet)
         record, facts = self._resumed() if self._resume else self._begun()
-        files = [EventFileWriter(record.events, append=self._resume)]
+        files = [EventFileWriter(record.events, append=True)]
         files += [EventFileWriter(events)] if events else []
         for file in files:
             stack.callback(file.close)
@@ -125,9 +125,11 @@ class RunJob:
             keep="all" if self._options.keep_all else "final",
             tasks=len(self._workflow),
         )
-        record = self._directory.new_run(facts)
+        record = self._directory.new_record()
         with busy(f"writing {record.workflow}"):
             write_workflow(self._workflow, record.workflow)
+        EventFileWriter(record.events).close()
+        record.write_facts(facts)  # last: a run that was killed before this had not begun
         return record, facts
 
     def _resumed(self) -> tuple[RunRecord, RunFacts]:

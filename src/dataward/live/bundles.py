@@ -1,82 +1,137 @@
 """Which calls travel together: decided as plain functions of what is known about them.
 
 A call that takes microseconds must not travel alone, and calls that take seconds must not wait
-for each other. Nobody says beforehand which they are, so bundles start small and grow as long as
-they take less than a moment. A call whose only unfinished dependencies are in the bundle joins
-it: a chain or a small tree is then one journey.
+for each other. Nobody says beforehand which they are, so each function is timed: its first call
+goes by itself, later bundles grow as long as they take less than a moment. A call whose only
+unfinished dependencies are in the bundle joins it: a chain or a small tree is then one journey.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class BundleSettings:
     target_seconds: float = 0.05  # a bundle that takes so long is large enough
-    growth: int = 8  # one is at most so many times as large as any before it
+    growth: int = 8  # of one function, at most so many times as many as ever before
     calls_max: int = 2000
     ahead: int = 2  # bundles per slot: one runs, one is on its way
 
 
-@dataclass(slots=True, eq=False)
-class Item:
-    """A call as the bundler sees it. ``what`` is the caller's."""
+class Pace:
+    """How long the calls of one function take, as far as is known."""
 
-    number: int
-    what: Any
-    missing: int = 0  # dependencies that have not finished
-    dependants: "list[Item] | None" = None
-    alone: bool = False  # its company died with it once
+    __slots__ = ("__weakref__", "largest", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = -1.0  # of one call, lately
+        self.largest = 0  # so many have come back together
+
+    @property
+    def is_known(self) -> bool:
+        return self.seconds >= 0
+
+    def learn(self, calls: int, seconds: float) -> None:
+        """So many calls took so long. What is slower than expected is believed at once."""
+        each, known = seconds / calls, self.seconds
+        self.seconds = each if known < 0 or each > known else known + (each - known) / 4
+        self.largest = max(self.largest, calls)
+
+
+class Item:
+    """A call as the bundler sees it."""
+
+    __slots__ = ("alone", "dependants", "gone", "missing", "number", "pace")
+
+    def __init__(self, number: int, pace: Pace) -> None:
+        self.number = number
+        self.pace = pace
+        self.missing = 0  # dependencies that have not finished
+        self.dependants: list[Item] | None = None
+        self.alone = False  # its company died with it once
+        self.gone = False  # cancelled, or failed for what it depends on: not to be made
+
+
+class Draft:
+    """A bundle while it is put together."""
+
+    __slots__ = ("_counts", "_seconds", "_settings", "inside", "items")
+
+    def __init__(self, settings: BundleSettings) -> None:
+        self.items: list[Item] = []
+        self.inside: dict[int, int] = {}  # how many dependencies of a waiting call are in it
+        self._settings = settings
+        self._seconds = 0.0
+        self._counts: dict[Pace, int] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """No call fits any more, whichever it is."""
+        if not self.items:
+            return False
+        first, settings = self.items[0], self._settings
+        return (
+            first.alone
+            or not first.pace.is_known
+            or len(self.items) >= settings.calls_max
+            or self._seconds >= settings.target_seconds
+        )
+
+    def has_room_for(self, item: Item) -> bool:
+        if not self.items:
+            return True
+        pace, settings = item.pace, self._settings
+        return (
+            not item.alone
+            and pace.is_known
+            and self._seconds + pace.seconds <= settings.target_seconds
+            and self._counts.get(pace, 0) < pace.largest * settings.growth
+            and not self.is_full
+        )
+
+    def add(self, item: Item) -> None:
+        pace = item.pace
+        self.items.append(item)
+        self._seconds += max(pace.seconds, 0.0)
+        self._counts[pace] = self._counts.get(pace, 0) + 1
 
 
 @dataclass
 class Bundler:
-    """Calls that wait, those that are ready, and how large the next bundle may be."""
+    """Calls that wait, those that are ready, and which of them go next."""
 
     slots: int
     settings: BundleSettings = field(default_factory=BundleSettings)
     ready: "deque[Item]" = field(default_factory=deque)
-    _seconds: float = -1.0  # of a call, lately
-    _largest: int = 0  # of the bundles that have come back
 
-    def add(self, item: Item, needs: "list[Item]") -> None:
+    def add(self, item: Item, needs: Iterable[Item]) -> None:
         """``needs`` are the unfinished ones among the calls whose results it takes."""
-        item.missing = len(needs)
         for need in needs:
+            item.missing += 1
             if need.dependants is None:
                 need.dependants = []
             need.dependants.append(item)
-        if not needs:
+        if not item.missing:
             self.ready.append(item)
 
     def next_bundle(self) -> list[Item]:
-        """Calls in an order in which they can be made; empty if none is ready."""
-        if not self.ready:
-            return []
-        if self.ready[0].alone:
-            return [self.ready.popleft()]
-        room = bundle_size(self._seconds, self._largest, self.settings)
-        seeds = ceil(len(self.ready) / (self.slots * self.settings.ahead))
-        bundle: list[Item] = []
-        inside: dict[int, int] = {}  # how many of a waiting call's dependencies are in the bundle
-        while self.ready and seeds > 0 and len(bundle) < room and not self.ready[0].alone:
-            seeds -= 1
-            self._take(self.ready.popleft(), bundle, inside, room)
-        return bundle
+        """Calls in an order in which they can be made; empty if none is ready.
 
-    def _take(self, seed: Item, bundle: list[Item], inside: dict[int, int], room: int) -> None:
-        """Add a call, and depth first those that then lack nothing from outside the bundle."""
-        stack = [seed]
-        while stack and len(bundle) < room:
-            item = stack.pop()
-            bundle.append(item)
-            for child in item.dependants or ():
-                have = inside.get(child.number, 0) + 1
-                inside[child.number] = have
-                if have == child.missing and not child.alone:
-                    stack.append(child)
+        Of the ready ones it takes its share, so that no slot idles while another has a queue.
+        """
+        ready = self.ready
+        share = ceil(len(ready) / (self.slots * self.settings.ahead))
+        draft = Draft(self.settings)
+        while ready and share > 0 and draft.has_room_for(ready[0]):
+            seed = ready.popleft()
+            share -= 1
+            if not seed.gone:
+                _take(seed, draft)
+            elif not draft.items:
+                share = max(share, 1)  # those before were gone: the next one is the first
+        return draft.items
 
     def finished(self, bundle: list[Item]) -> None:
         """All of these have results now: whoever lacked nothing else is ready."""
@@ -84,17 +139,9 @@ class Bundler:
         for item in bundle:
             for child in item.dependants or ():
                 child.missing -= 1
-                if not child.missing and child.number not in together:
+                if not child.missing and not child.gone and child.number not in together:
                     self.ready.append(child)
             item.dependants = None
-
-    def learn(self, calls: int, seconds: float) -> None:
-        """A bundle of so many calls took so long to make."""
-        each = seconds / calls
-        known = self._seconds
-        # What is slower than expected is believed at once, what is quicker after a while.
-        self._seconds = each if known < 0 or each > known else known + (each - known) / 4
-        self._largest = max(self._largest, calls)
 
     def try_alone(self, bundle: list[Item]) -> None:
         """Their process died, through the fault of one of them: each goes by itself now."""
@@ -104,11 +151,19 @@ class Bundler:
                 self.ready.appendleft(item)
 
 
-def bundle_size(seconds: float, largest: int, settings: BundleSettings) -> int:
-    """How many calls may go together, given how long one takes and how many have gone before."""
-    if seconds < 0:
-        return 1
-    wanted = settings.calls_max
-    if seconds * wanted > settings.target_seconds:
-        wanted = int(settings.target_seconds / seconds)
-    return max(1, min(wanted, settings.calls_max, largest * settings.growth))
+def _take(seed: Item, draft: Draft) -> None:
+    """Add a call, and depth first those that then lack nothing from outside the bundle."""
+    stack = [seed]
+    inside = draft.inside
+    while stack and not draft.is_full:
+        item = stack.pop()
+        if not draft.has_room_for(item):
+            continue  # it is ready when this bundle has come back
+        draft.add(item)
+        complete = []
+        for child in item.dependants or ():
+            have = inside.get(child.number, 0) + 1
+            inside[child.number] = have
+            if have == child.missing and not child.gone:
+                complete.append(child)
+        stack.extend(reversed(complete))

@@ -6,16 +6,19 @@ the caller's side; behind it, in a thread of its own, is `CallLoop`.
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from dataward.errors import SettingError
-from dataward.live.call_arguments import Arguments, FunctionTable
+from dataward.live.call_arguments import PendingCall
+from dataward.live.call_functions import FunctionTable
 from dataward.live.call_future import CallFuture
-from dataward.live.call_loop import CallLoop, Pending
+from dataward.live.call_loop import CallLoop
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Machine
 from dataward.model.events import Emit
@@ -29,8 +32,13 @@ class CallExecutor(Executor):
 
     ``slots`` says how many at a time (default: as many as there are cores) on each of ``nodes``.
     Everything is kept in ``directory``, which must be new or empty, or in one of its own that
-    goes when nobody can ask for a result any more. A result that was handed out is on the disk.
-    ``on_event`` is told of everything that happens, in the executor's own thread.
+    goes when nobody can ask for a result any more. A call that runs longer than
+    ``time_limit_seconds`` is ended with its process. ``on_event`` is told of everything that
+    happens, in the executor's own thread.
+
+    A future may be an argument of a later call, also within lists, dictionaries and objects: the
+    call gets its result. If that call failed, so does this one, with the same error; if it was
+    cancelled, so is this one. A call may be made twice if a process dies in which others were made.
     """
 
     def __init__(
@@ -40,11 +48,13 @@ class CallExecutor(Executor):
         nodes: int = 1,
         directory: str | Path | None = None,
         time_limit_seconds: float = 0.0,
-        on_event: Emit = lambda event: None,
+        on_event: Emit | None = None,
     ) -> None:
         slots = (os.cpu_count() or 1) if slots is None else slots
         if slots < 1 or nodes < 1:
             raise SettingError("an executor needs at least one slot and one node")
+        if not (isfinite(time_limit_seconds) and time_limit_seconds >= 0):
+            raise SettingError("the time limit of calls must be a number of seconds; 0 for none")
         self._functions = FunctionTable()
         self._lock = threading.Lock()
         self._calls = 0
@@ -53,21 +63,22 @@ class CallExecutor(Executor):
             Machine(nodes, slots),
             None if directory is None else Path(directory).absolute(),
             RunnerSettings(time_limit_seconds=time_limit_seconds),
-            self._functions,
             on_event,
         )
-        self._thread = threading.Thread(target=self._loop.run, name="dataward", daemon=True)
-        self._thread.start()
-        self._loop.wait_until_started()
+        self._loop.start()
+        # Forgotten without a shutdown, it makes the calls that are left and ends, as the
+        # standard's do. At the interpreter's exit, `call_loop` sees to that.
+        weakref.finalize(self, self._loop.finish, cancel=False).atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> CallFuture[T]:
-        future: CallFuture[T] = CallFuture()
-        pending = Pending(future, self._functions.number_of(fn), Arguments(args, kwargs))
+        """Have a function called. Raises PicklingError if it or its arguments cannot travel."""
+        future: CallFuture[T] = CallFuture(self._loop)
+        pending = PendingCall(future, self._functions.find(fn), args, kwargs)
         with self._lock:
             if self._is_shut:
                 raise RuntimeError("cannot submit to an executor that has been shut down")
             self._calls += 1
-            future.number = self._calls
+            pending.number = future.number = self._calls
             self._loop.add(pending)
         return future
 
@@ -78,9 +89,9 @@ class CallExecutor(Executor):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[T]:
-        """As `concurrent.futures` has it; a chunk is then one call."""
+        """As `concurrent.futures` has it. Small calls are bundled, so chunks are seldom needed."""
         if chunksize < 1:
-            raise ValueError("chunksize must be at least 1")
+            raise ValueError("chunksize must be >= 1.")
         if chunksize == 1:
             return super().map(fn, *iterables, timeout=timeout)
         chunks = super().map(
@@ -93,13 +104,14 @@ class CallExecutor(Executor):
             self._is_shut = True
         self._loop.finish(cancel=cancel_futures)
         if wait:
-            self._thread.join()
+            self._loop.join()
 
 
 def _of_chunks(function: Callable[..., T]) -> Callable[[list[tuple[Any, ...]]], list[T]]:
     def call_each(chunk: list[tuple[Any, ...]]) -> list[T]:
         return [function(*args) for args in chunk]
 
+    call_each.__qualname__ = f"{getattr(function, '__qualname__', 'callable')} of chunks"
     return call_each
 
 

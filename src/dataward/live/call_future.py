@@ -1,20 +1,19 @@
 """The future of a call: its result stays in the depot until somebody asks for it."""
 
 import pickle
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures._base import CANCELLED, PENDING, RUNNING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dataward.errors import DatawardError
-from dataward.live.bundles import Item
-from dataward.live.calls import Results
-from dataward.model.workflow import FileId, TaskId
+from dataward.live.call_results import Result, ResultsFile
+
+if TYPE_CHECKING:
+    from dataward.live.call_arguments import PendingCall
 
 T = TypeVar("T")
-
-
-class ProcessDiedError(DatawardError):
-    """The process died in which a call was made, each time that it was tried."""
+Read = Callable[[str], ResultsFile]
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the error itself
@@ -28,59 +27,162 @@ class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the erro
         return f'\n"""\n{self.trace}"""'
 
 
-class Journey:
-    """A bundle of calls on its way, and then its results, as long as anybody may ask for them."""
+class Stored:
+    """A file of results, until the last future that may be asked for one of them is gone."""
 
-    __slots__ = ("_on_forgotten", "_read", "file", "id", "items", "left", "size_bytes")
+    __slots__ = ("_on_gone", "_read", "directory", "path", "size_bytes", "source")
 
     def __init__(
         self,
-        id: TaskId,
-        items: list[Item],
-        read: "Callable[[Journey], Results]",
-        on_forgotten: "Callable[[Journey], None]",
+        source: str,
+        path: str,
+        size_bytes: int,
+        read: Read,
+        directory: object,
+        on_gone: Callable[[str], None],
     ) -> None:
-        self.id = id
-        self.items = items
-        self.file = FileId(f"{id}.results")
-        self.size_bytes = 0
-        self.left = len(items)  # futures that may still be asked
+        self.source = source  # the bundle it came from
+        self.path = path
+        self.size_bytes = size_bytes
+        self.directory = directory  # held, for it goes when nobody holds it
         self._read = read
-        self._on_forgotten = on_forgotten
+        self._on_gone = on_gone
 
     def value(self, place: int) -> Any:
-        return pickle.loads(self._read(self).results[place].value)
+        return pickle.loads(self._read(self.path).result(place).value)
 
-    def forget_one(self) -> None:
-        self.left -= 1
-        if not self.left:
-            self._on_forgotten(self)
+    def __del__(self) -> None:
+        self._on_gone(self.source)
 
 
-class Stored:
-    """Where a result is: not in memory."""
+class InDepot:
+    """Stands for a result in its future while nobody has asked for it."""
 
-    __slots__ = ("journey", "place")
+    __slots__ = ("place", "stored")
 
-    def __init__(self, journey: Journey, place: int) -> None:
-        self.journey = journey
+    def __init__(self, stored: Stored, place: int) -> None:
+        self.stored = stored
         self.place = place
 
 
-class CallFuture(Future[T]):
-    """As any other, but that a dependant finds in it where the result is."""
+class _Turn:
+    """A future's condition, as the standard's code expects one.
 
-    number = -1
-    item: Item | None = None  # while there is no result
-    stored: Stored | None = None
+    A true one is made only when somebody waits: they take 1.5 KB, and futures come in millions.
+    """
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: "CallFuture[Any]") -> None:
+        self._future = future
+
+    def acquire(self) -> bool:
+        return self._future._lock.acquire()
+
+    def release(self) -> None:
+        self._future._lock.release()
+
+    def __enter__(self) -> bool:
+        return self._future._lock.acquire()
+
+    def __exit__(self, *problem: object) -> None:
+        self._future._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        future = self._future
+        if future._sleepers is None:
+            future._sleepers = threading.Condition(future._lock)
+        return future._sleepers.wait(timeout)
+
+    def notify_all(self) -> None:
+        if self._future._sleepers is not None:
+            self._future._sleepers.notify_all()
+
+
+class Owner(Protocol):
+    """Who will make the call."""
+
+    def on_cancelled(self, future: "CallFuture[Any]") -> None:
+        """Told once, from any thread."""
+
+
+class CallFuture(Future[T]):
+    """As any other of `concurrent.futures`, and as small as can be.
+
+    A cancelled one is done at once, for whoever waits, and so are those that depend on it.
+    """
+
+    __slots__ = (
+        "_done_callbacks",
+        "_exception",
+        "_lock",
+        "_result",
+        "_sleepers",
+        "_state",
+        "_waiters",
+        "in_depot",
+        "number",
+        "owner",
+        "pending",
+    )
+
+    def __init__(self, owner: "Owner") -> None:
+        # What the standard's own would do, but for the condition.
+        self._lock = threading.RLock()
+        self._sleepers: threading.Condition | None = None
+        self._state = PENDING
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+        self.owner = owner
+        self.number = -1
+        self.pending: PendingCall | None = None  # until there is a result
+        self.in_depot: InDepot | None = None
+
+    @property
+    def _condition(self) -> Any:  # type: ignore[override]
+        return _Turn(self)
 
     def result(self, timeout: float | None = None) -> T:
+        """What the call returned. The first one to ask reads it from the disk."""
         value: Any = super().result(timeout)
-        if type(value) is Stored:
-            value = self._result = value.journey.value(value.place)
+        if type(value) is InDepot:
+            value = self._result = value.stored.value(value.place)
         found: T = value
         return found
 
-    def __del__(self) -> None:
-        if self.stored is not None:
-            self.stored.journey.forget_one()
+    def cancel(self) -> bool:
+        if not super().cancel():
+            return False
+        with self._lock:
+            is_news = self._state == CANCELLED
+            if is_news:
+                self.set_running_or_notify_cancel()
+        if is_news:
+            self.owner.on_cancelled(self)
+        return True
+
+    def start(self) -> bool:
+        """The call goes its way, unless it has been cancelled."""
+        with self._lock:
+            if self._state != PENDING:
+                return False
+            self._state = RUNNING
+            return True
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a future cannot be pickled; as an argument of a call it need not be")
+
+    def __repr__(self) -> str:
+        return f"<CallFuture {self.number} {self._state.lower()}>"
+
+
+def error_of(result: Result) -> BaseException:
+    """What a call raised, with its traceback as the cause."""
+    try:
+        error: BaseException = pickle.loads(result.value)
+    except Exception as problem:
+        error = RuntimeError(f"the call raised an error that cannot be loaded ({problem!r})")
+    error.__cause__ = RemoteTraceback(result.trace)
+    return error

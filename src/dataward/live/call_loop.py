@@ -5,70 +5,46 @@ processes. Runs in a thread of its own; other threads may use what is under "fro
 """
 
 import asyncio
-import atexit
-import pickle
-import shutil
-import sys
-import tempfile
+import logging
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Sequence
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dataward.errors import OutputError
+from dataward.errors import OutputError, ProcessDiedError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.bundles import Bundler, BundleSettings, Item
-from dataward.live.call_arguments import Arguments, FunctionTable
-from dataward.live.call_future import (
-    CallFuture,
-    Journey,
-    ProcessDiedError,
-    RemoteTraceback,
-    Stored,
-)
-from dataward.live.calls import (
-    CALLS,
-    Bundle,
-    Call,
-    Known,
-    Result,
-    Results,
-    encode_bundle,
-    read_results,
-)
+from dataward.live.call_arguments import PendingCall
+from dataward.live.call_directory import CallDirectory
+from dataward.live.call_future import CallFuture, InDepot, Stored, error_of
+from dataward.live.call_journey import Journey, bundle_of, spec_of
+from dataward.live.call_results import RecentFiles
+from dataward.live.calls import encode_bundle
 from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
+from dataward.live.runner_pool import RAN_TOO_LONG
 from dataward.live.session import Machine, Session, SessionPaths
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.operations import (
     Enqueue,
     InputFile,
     NodeId,
-    OutputFile,
     QueueEntry,
     Submit,
-    TaskSpec,
 )
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.strategies.adage import STRATEGIES
 
 TRIES_ALONE = 2  # a call whose process dies so often, with nobody else in it, is the cause
-READ_MAX = 8  # files of results kept in memory
+GARBAGE_SECONDS = 0.1  # results that nobody can ask for are dropped many at a time
+WATCH_SECONDS = 1.0  # how soon it is noticed that the store has stopped
 
-
-class Pending:
-    """A call until it has a result."""
-
-    __slots__ = ("arguments", "function", "future", "tries")
-
-    def __init__(self, future: CallFuture[Any], function: int, arguments: Arguments) -> None:
-        self.future = future
-        self.function = function
-        self.arguments = arguments
-        self.tries = 0
+_log = logging.getLogger("dataward")
 
 
 class CallLoop:
@@ -77,43 +53,49 @@ class CallLoop:
         machine: Machine,
         directory: Path | None,
         runner_settings: RunnerSettings,
-        functions: FunctionTable,
-        on_event: Emit,
+        on_event: Emit | None,
     ) -> None:
         self._machine = machine
-        self._is_temporary = directory is None
-        self._directory = directory or Path(tempfile.mkdtemp(prefix="dataward-"))
+        self._directory: CallDirectory | None = CallDirectory(directory)
         self._runner_settings = runner_settings
-        self._functions = functions
         self._on_event = on_event
-        self._inbox: deque[Pending] = deque()
+        self._inbox: deque[PendingCall] = deque()
+        self._cancelled: deque[CallFuture[Any]] = deque()
+        self._garbage: deque[str] = deque()
         self._is_woken = False
+        self._is_collecting = False
         self._is_finishing = False
         self._cancels = False
-        self._garbage: deque[Journey] = deque()
-        self._read: OrderedDict[TaskId, Results] = OrderedDict()
-        self._read_lock = threading.Lock()
+        self._reader = RecentFiles()
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._bundler = Bundler(machine.nodes * machine.slots)
         self._journeys: dict[TaskId, Journey] = {}  # under way
-        self._kept: dict[TaskId, Journey] = {}  # whose results somebody may ask for
         self._load: dict[NodeId, int] = {}
-        self._target: dict[TaskId, NodeId] = {}
+        self._outside: dict[FileId, Place] = {}
         self._reasons: dict[TaskId, str] = {}
         self._count = 0
+        self._thread = threading.Thread(target=self._run, name="dataward", daemon=True)
 
     # --- from other threads ----------------------------------------------------------------------
 
-    def wait_until_started(self) -> None:
+    def start(self) -> None:
+        """Raises what keeps it from starting."""
+        self._thread.start()
         self._started.wait()
         if self._failure is not None:
             raise self._failure
+        _running.add(self)
 
-    def add(self, pending: Pending) -> None:
+    def add(self, call: PendingCall) -> None:
+        self._inbox.append(call)
         if self._failure is not None:
-            raise self._failure
-        self._inbox.append(pending)
+            self._break_off()
+            raise BrokenExecutor("the executor has broken down") from self._failure
+        self._wake()
+
+    def on_cancelled(self, future: CallFuture[Any]) -> None:
+        self._cancelled.append(future)
         self._wake()
 
     def finish(self, *, cancel: bool) -> None:
@@ -123,66 +105,62 @@ class CallLoop:
         self._is_woken = False
         self._wake()
 
+    def join(self) -> None:
+        if threading.current_thread() is not self._thread:  # else a callback of a future's
+            self._thread.join()
+
     def _wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._work.set)
 
-    def _results(self, journey: Journey) -> Results:
-        with self._read_lock:
-            found = self._read.get(journey.id)
-        return found or self._remember(journey, read_results(self._path_of(journey.file)))
-
-    def _remember(self, journey: Journey, results: Results) -> Results:
-        with self._read_lock:
-            self._read[journey.id] = results
-            while len(self._read) > READ_MAX:
-                self._read.popitem(last=False)
-        return results
-
-    def _path_of(self, file: FileId) -> str:
-        for disk in self._session.wires.disks.values():
-            place = disk.where(file)
-            if place is not None:
-                return place.path
-        raise FileNotFoundError(f"the results in {file!r} are gone")
-
-    def _forgotten(self, journey: Journey) -> None:
-        """Nobody has a future of this bundle any more. Called even from a ``__del__``."""
-        self._garbage.append(journey)
-        if self._is_over:
-            self._remove_directory_if_unused()
-
-    _is_over = False
-
-    def _remove_directory_if_unused(self) -> None:
-        while self._garbage:
-            self._kept.pop(self._garbage.popleft().id, None)
-        if self._is_temporary and not self._kept:
-            shutil.rmtree(self._directory, ignore_errors=True)
+    def _on_gone(self, source: str) -> None:
+        """Nobody has a future of this bundle any more. Called from wherever the last one went."""
+        self._garbage.append(source)
+        if not self._is_collecting:
+            self._is_collecting = True
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._collect_soon)
 
     # --- the thread ------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def _run(self) -> None:
         self._kernel = AsyncioKernel()
         try:
             self._kernel.run(self._main())
         except BaseException as error:
             self._failure = error
+            self._break_off()
         finally:
-            self._started.set()
             self._close()
+            self._started.set()
 
     async def _main(self) -> None:
+        assert self._directory is not None
         self._loop = asyncio.get_running_loop()
         self._work = self._kernel.event()
-        self._outside: dict[FileId, Place] = {}
-        self._session = Session(
+        self._directory.make()
+        self._session = self._new_session(self._directory.path)
+        self._session.start()
+        try:
+            self._store = self._session.client()
+            self._load = dict.fromkeys(self._session.ids, 0)
+            self._kernel.spawn(self._watch(), "watch")
+            self._started.set()
+            while not self._is_done():
+                await self._work.wait()
+                self._work.clear()
+                self._is_woken = False
+                self._take_in()
+                await self._send()
+        finally:
+            self._session.stop()
+
+    def _new_session(self, directory: Path) -> Session:
+        return Session(
             kernel=self._kernel,
-            paths=SessionPaths(
-                self._directory / "depot", self._directory / "work", self._directory / "store"
-            ),
+            paths=SessionPaths(directory / "depot", directory / "work", directory / "store"),
             machine=self._machine,
             strategy=STRATEGIES["adage-no-replication"],
             runner_settings=self._runner_settings,
@@ -192,49 +170,88 @@ class CallLoop:
             outside=self._outside,
             held={},
         )
-        try:
-            (self._directory / "calls").mkdir(parents=True)
-        except OSError as error:
-            raise OutputError(str(self._directory), error.strerror or str(error)) from error
-        self._session.start()
-        self._store = self._session.client()
-        self._load = dict.fromkeys(self._session.ids, 0)
-        self._started.set()
-        try:
-            while not self._is_done():
-                await self._work.wait()
-                self._work.clear()
-                self._is_woken = False
-                self._take_in()
-                await self._send()
-                self._collect_garbage()
-        finally:
-            self._session.stop()
+
+    async def _watch(self) -> None:
+        while not self._session.store.stopped:
+            await self._kernel.sleep(WATCH_SECONDS)
+        assert self._directory is not None
+        raise OutputError(str(self._directory.path), self._session.store.stopped)
 
     def _is_done(self) -> bool:
-        if not self._is_finishing or self._inbox or self._journeys:
+        if not self._is_finishing or self._inbox or self._cancelled or self._journeys:
             return False
-        return self._cancels or not self._bundler.ready
+        return not self._bundler.ready
+
+    def _break_off(self) -> None:
+        """Nothing more will be made: all who wait are told."""
+        error = BrokenExecutor(f"the executor has broken down: {self._failure}")
+        error.__cause__ = self._failure
+        with suppress(IndexError):
+            while True:
+                self._fail(self._inbox.popleft(), error)
+        for call in self._unfinished():
+            self._fail(call, error)
+        self._bundler.ready.clear()
+        self._journeys.clear()
 
     def _close(self) -> None:
+        """Let go of everything, so that the directory goes with the last result."""
         session = getattr(self, "_session", None)
         if session is not None and hasattr(session, "_loop"):
             session.close()
-        self._is_over = True
-        self._remove_directory_if_unused()
-        if self._is_temporary and self._kept:
-            atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
+        self._directory = None
+        for name in ("_session", "_store", "_kernel"):
+            self.__dict__.pop(name, None)
 
     # --- calls in --------------------------------------------------------------------------------
 
     def _take_in(self) -> None:
-        inbox, bundler = self._inbox, self._bundler
-        while inbox:
-            pending = inbox.popleft()
-            future = pending.future
-            item = future.item = Item(future.number, pending)
-            needs = [need.item for need in pending.arguments.needs if need.item is not None]
-            bundler.add(item, needs)
+        while self._inbox:
+            self._take_in_one(self._inbox.popleft())
+        if self._cancels:
+            for call in self._unfinished():
+                call.future.cancel()
+        while self._cancelled:
+            cancelled = self._cancelled.popleft().pending
+            if cancelled is not None:
+                self._let_go(cancelled)
+                for child in _dependants(cancelled):
+                    child.future.cancel()
+
+    def _take_in_one(self, call: PendingCall) -> None:
+        if call.future.done():
+            return  # cancelled already
+        call.future.pending = call
+        unfinished: list[Item] = []
+        for need in call.needs:
+            if need.pending is not None:
+                unfinished.append(need.pending)
+            elif need.in_depot is None:
+                self._share_fate(call, need)
+                return
+        self._bundler.add(call, unfinished)
+
+    def _share_fate(self, call: PendingCall, need: CallFuture[Any]) -> None:
+        """What it depends on has no result and never will."""
+        if need.cancelled():
+            call.future.cancel()
+        else:
+            error = need.exception()
+            assert error is not None
+            self._fail(call, error)
+
+    def _unfinished(self) -> Iterator[PendingCall]:
+        """Every call that waits, and those under way."""
+        seen: set[int] = set()
+        stack: list[Item] = list(self._bundler.ready)
+        stack += [call for journey in self._journeys.values() for call in journey.calls]
+        while stack:
+            call = stack.pop()
+            if call.number not in seen:
+                seen.add(call.number)
+                stack += call.dependants or ()
+                assert isinstance(call, PendingCall)
+                yield call
 
     async def _send(self) -> None:
         limit = self._machine.nodes * self._machine.slots * BundleSettings().ahead
@@ -242,85 +259,37 @@ class CallLoop:
             items = self._bundler.next_bundle()
             if not items:
                 return
-            wanted = self._without_cancelled(items)
-            if wanted:
-                await self._set_out(wanted)
+            calls = _started(items)
+            if calls:
+                await self._set_out(calls)
 
-    def _without_cancelled(self, items: list[Item]) -> list[Item]:
-        """Those to be made. What was cancelled takes along all that depend on it."""
-        wanted: list[Item] = []
-        for item in items:
-            future = item.what.future
-            if self._cancels or any(_is_hopeless(need) for need in item.what.arguments.needs):
-                future.cancel()
-            if future.set_running_or_notify_cancel():
-                wanted.append(item)
-            else:
-                future.item = None
-        if len(wanted) < len(items):
-            self._bundler.finished([item for item in items if item.what.future.item is None])
-        return wanted
-
-    async def _set_out(self, items: list[Item]) -> None:
+    async def _set_out(self, calls: list[PendingCall]) -> None:
+        assert self._directory is not None
         self._count += 1
         id = TaskId(f"b{self._count}")
-        journey = Journey(id, items, self._results, self._forgotten)
-        sources = _sources(items)
-        bundle = self._bundle(items, sources)
-        payload = FileId(f"{id}.calls")
-        size_bytes = self._write(payload, encode_bundle(bundle))
-        inputs = [InputFile(payload, size_bytes, TaskId(""))]
-        for source in {stored.journey.id: stored.journey for stored in sources.values()}.values():
-            inputs.append(InputFile(source.file, source.size_bytes, source.id))
+        needed = {
+            need.number: need.in_depot
+            for call in calls
+            for need in call.needs
+            if need.in_depot is not None
+        }
+        sources = {one.stored.source: one.stored for one in needed.values()}
+        functions = list({call.function.digest: call.function for call in calls}.values())
+        bundle = bundle_of(calls, functions, needed)
+        payload = encode_bundle(bundle)
+        inputs = [InputFile(FileId(f"{id}.calls"), len(payload), TaskId(""))]
+        for source, stored in sources.items():
+            file = FileId(f"{source}.results")
+            inputs.append(InputFile(file, stored.size_bytes, TaskId(source)))
         node = self._choose_node(inputs)
-        spec = TaskSpec(
-            id=id,
-            type="calls",
-            parents=(),
-            children=(),
-            inputs=tuple(inputs),
-            outputs=(OutputFile(journey.file, 0),),
-            runtime_seconds=0.0,
-            cores=1,
-            memory_bytes=0,
-            retries=0,
-            preferred=node,
-            priority=float(items[0].number),
-            backups_max=0,
-            command=(CALLS, payload),
-        )
-        self._journeys[id] = journey
-        self._target[id] = node
+        journey = self._journeys[id] = Journey(id, calls, functions, node)
+        path = self._directory.write(journey.payload, payload)
+        self._outside[journey.payload] = Place(str(path), len(payload), "", True)
         self._load[node] += 1
+        spec = spec_of(journey, inputs)
         entry = QueueEntry(spec.priority, id)
         await self._store.call([Submit(spec), Enqueue(node, (entry,))])
         self._session.wake(node)
-
-    def _bundle(self, items: list[Item], sources: dict[int, Stored]) -> Bundle:
-        numbers: dict[int, int] = {}  # a function's number, and its place in this bundle
-        calls: list[Call] = []
-        for item in items:
-            pending: Pending = item.what
-            place = numbers.setdefault(pending.function, len(numbers))
-            arguments = pending.arguments
-            calls.append(
-                Call(item.number, place, arguments.pickled, arguments.holes, arguments.tuples)
-            )
-        return Bundle(
-            functions=tuple(self._functions.pickled[number] for number in numbers),
-            calls=tuple(calls),
-            known=tuple(
-                Known(number, stored.journey.file, stored.place)
-                for number, stored in sources.items()
-            ),
-            path=tuple(sys.path),
-        )
-
-    def _write(self, file: FileId, content: bytes) -> int:
-        path = self._directory / "calls" / file
-        path.write_bytes(content)
-        self._outside[file] = Place(str(path), len(content), "", True)
-        return len(content)
 
     def _choose_node(self, inputs: Sequence[InputFile]) -> NodeId:
         """Where most of the input bytes are; of equals, where least is under way."""
@@ -336,88 +305,125 @@ class CallLoop:
     # --- results out -----------------------------------------------------------------------------
 
     def _emit(self, event: Event) -> None:
-        self._on_event(event)
-        kind = type(event)
-        if kind is AttemptEnded and event.outcome == "failed":  # type: ignore[union-attr]
-            assert isinstance(event, AttemptEnded)
-            self._reasons[event.task] = event.reason
-        elif kind is TaskFinished:
-            assert isinstance(event, TaskFinished)
-            self._on_finished(event)
+        if self._on_event is not None:
+            try:
+                self._on_event(event)
+            except Exception:  # the caller's, and none of the node's business
+                _log.exception("on_event raised an error for %r", event)
+        if type(event) is AttemptEnded:
+            if event.outcome == "failed":
+                self._reasons[event.task] = event.reason
+        elif type(event) is TaskFinished:
+            journey = self._journeys.pop(event.task, None)
+            if journey is not None:  # else told twice
+                self._on_finished(journey, event.state)
 
-    def _on_finished(self, event: TaskFinished) -> None:
-        journey = self._journeys.pop(event.task, None)
-        if journey is None:
-            return  # told twice
-        self._load[self._target.pop(journey.id)] -= 1
-        payload = FileId(f"{journey.id}.calls")
-        Path(self._outside.pop(payload).path).unlink(missing_ok=True)
-        self._session.drop(payload)
-        if event.state is TaskState.COMPLETE:
+    def _on_finished(self, journey: Journey, state: TaskState) -> None:
+        self._load[journey.node] -= 1
+        Path(self._outside.pop(journey.payload).path).unlink(missing_ok=True)
+        self._session.drop(journey.payload)
+        reason = self._reasons.pop(journey.id, "its process died")
+        if state is TaskState.COMPLETE:
             self._arrive(journey)
         else:
-            self._on_lost(journey, self._reasons.pop(journey.id, "its process died"))
+            self._on_lost(journey, reason)
         self._work.set()
 
     def _arrive(self, journey: Journey) -> None:
-        path = self._path_of(journey.file)
-        results = self._remember(journey, read_results(path))
-        journey.size_bytes = Path(path).stat().st_size
-        self._bundler.learn(len(journey.items), results.seconds)
-        self._bundler.finished(journey.items)
-        self._kept[journey.id] = journey
-        items, journey.items = journey.items, []
-        for place, (item, result) in enumerate(zip(items, results.results, strict=True)):
-            future: CallFuture[Any] = item.what.future
-            stored = future.stored = Stored(journey, place)
-            future.item = None
-            if result.trace:
-                future.set_exception(_raised(result))
-            else:
-                future.set_result(stored)
+        path = self._path_of(journey.results)
+        results = self._reader(path)
+        for function, (seconds, calls) in zip(journey.functions, results.functions, strict=True):
+            function.pace.learn(calls, seconds)
+        stored = Stored(
+            journey.id, path, results.size_bytes, self._reader, self._directory, self._on_gone
+        )
+        for place in results.traces:
+            self._fail(journey.calls[place], error_of(results.result(place)))
+        self._bundler.finished(list(journey.calls))
+        for place, call in enumerate(journey.calls):
+            if place in results.traces:
+                continue
+            future = call.future
+            result = future.in_depot = InDepot(stored, place)
+            self._let_go(call)
+            future.set_result(result)
+
+    def _path_of(self, file: FileId) -> str:
+        for disk in self._session.wires.disks.values():
+            place = disk.where(file)
+            if place is not None:
+                return place.path
+        raise AssertionError(f"{file!r} was committed, but no node has it")
 
     def _on_lost(self, journey: Journey, reason: str) -> None:
         """The process died. Of several calls nobody knows whose doing it was."""
-        if len(journey.items) > 1:
-            self._bundler.try_alone(journey.items)
-            return
-        (item,) = journey.items
-        item.what.tries += 1
-        if item.what.tries < TRIES_ALONE:
-            self._bundler.try_alone([item])
-            return
-        self._bundler.finished([item])
-        item.what.future.item = None
-        tried = f"{item.what.tries} times"
-        item.what.future.set_exception(ProcessDiedError(f"{reason}; it was tried {tried}"))
+        calls = journey.calls
+        if len(calls) == 1:
+            calls[0].tries += 1
+            if reason.startswith(RAN_TOO_LONG) or calls[0].tries == TRIES_ALONE:
+                self._fail(calls[0], ProcessDiedError(calls[0].function.name, reason))
+                return
+        self._bundler.try_alone(list(calls))
 
-    def _collect_garbage(self) -> None:
-        while self._garbage:
-            journey = self._garbage.popleft()
-            self._kept.pop(journey.id, None)
-            self._session.drop(journey.file)
+    def _fail(self, call: PendingCall, error: BaseException) -> None:
+        """It has no result and never will, and nor have those that depend on it."""
+        stack = [call]
+        while stack:
+            failed = stack.pop()
+            future = failed.future
+            if future.done() or not (failed.is_started or future.start()):
+                continue
+            stack += _dependants(failed)
+            self._let_go(failed)
+            future.set_exception(error)
+
+    def _let_go(self, call: PendingCall) -> None:
+        """It is as good as done. Its needs may go, if nobody else wants them."""
+        call.gone = True
+        call.needs = ()
+        call.future.pending = None
+
+    def _collect_soon(self) -> None:
+        self._loop.call_later(GARBAGE_SECONDS, self._collect)
+
+    def _collect(self) -> None:
+        self._is_collecting = False
+        while self._garbage and "_session" in self.__dict__:
+            self._session.drop(FileId(f"{self._garbage.popleft()}.results"))
 
 
-def _is_hopeless(need: CallFuture[Any]) -> bool:
-    """It has no result and never will: it was cancelled, or nobody could make the call."""
-    return need.item is None and need.stored is None
+def _dependants(call: Item) -> list[PendingCall]:
+    return [child for child in call.dependants or () if isinstance(child, PendingCall)]
 
 
-def _sources(items: Sequence[Item]) -> dict[int, Stored]:
-    """Results that these calls take from earlier bundles, by the number of their call."""
-    found: dict[int, Stored] = {}
-    for item in items:
-        for need in item.what.arguments.needs:
-            if need.stored is not None:
-                found[need.number] = need.stored
-    return found
+def _started(items: Sequence[Item]) -> list[PendingCall]:
+    """Those to be made. One that was just cancelled takes along those that depend on it."""
+    wanted: list[PendingCall] = []
+    for call in items:
+        assert isinstance(call, PendingCall)
+        if not call.is_started:
+            if any(need.cancelled() for need in call.needs):
+                call.future.cancel()
+            call.is_started = call.future.start()
+        if call.is_started:
+            wanted.append(call)
+    return wanted
 
 
-def _raised(result: Result) -> BaseException:
-    try:
-        error = pickle.loads(result.value)
-    except Exception as problem:
-        error = RuntimeError(f"the call raised an error that cannot be loaded ({problem!r})")
-    assert isinstance(error, BaseException)
-    error.__cause__ = RemoteTraceback(result.trace)
-    return error
+# --- the end of the interpreter ------------------------------------------------------------------
+
+_running: "weakref.WeakSet[CallLoop]" = weakref.WeakSet()
+
+
+def _finish_all() -> None:
+    """Make the calls that are left, as the standard's executors do."""
+    loops = list(_running)
+    for loop in loops:
+        loop.finish(cancel=False)
+    for loop in loops:
+        loop.join()
+
+
+# The session needs threads, and by the time of `atexit` none can be started. Callbacks run last
+# in, first out: this one before that of `concurrent.futures.thread`, which `session` has imported.
+threading._register_atexit(_finish_all)  # type: ignore[attr-defined]

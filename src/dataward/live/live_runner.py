@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dataward.live.calls import CALL, CALLS
+from dataward.live.calls import CALLS
 from dataward.live.depot_disk import DepotDisk
 from dataward.live.orders import Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
+from dataward.model.function_calls import CALL
 from dataward.model.operations import AttemptId, TaskSpec
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.depot import InputLost
 from dataward.world import RunResult
 
 
@@ -42,7 +44,8 @@ class LiveRunner:
     disk: DepotDisk
     settings: RunnerSettings
     log_stem: Callable[[TaskId, AttemptId], str]
-    on_spoiled: Callable[[FileId], None]
+    on_spoiled: Callable[[FileId], None]  # nobody is to read it any more
+    on_gone: Callable[[FileId], None]  # no depot has it any more
 
     async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
         order = self._order(task, attempt)
@@ -52,6 +55,8 @@ class LiveRunner:
             return RunResult(error=str(died), exit_code=1)
         for name in report.spoiled:
             self.on_spoiled(FileId(name))
+        if report.gone:
+            return self._without(task, FileId(report.gone))
         if not report.error:
             self.disk.wrote(task.id, report.outputs)
         return RunResult(
@@ -62,6 +67,14 @@ class LiveRunner:
             report.cpu_seconds,
             report.peak_memory_bytes,
         )
+
+    def _without(self, task: TaskSpec, file: FileId) -> RunResult:
+        """Have an input made again, if its producer is at hand. Raises InputLost."""
+        lost = [one for one in task.inputs if one.id == file and one.producer]
+        if lost:
+            self.on_gone(file)
+            raise InputLost(lost)
+        return RunResult(f"its input {file!r} is gone; the next run makes it again", 1)
 
     async def _carry_out(self, order: Order) -> Report:
         try:

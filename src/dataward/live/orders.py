@@ -65,7 +65,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
     cpu_seconds: float = 0.0
     peak_memory_bytes: int = 0
     outputs: tuple[Written, ...] = ()
-    spoiled: tuple[str, ...] = ()  # inputs it wrote to: their copies in the depot are no good
+    spoiled: tuple[str, ...] = ()  # inputs that were written to: no good for anybody any more
+    gone: str = ""  # an input that was not there, or not to the end: it may run when it is again
 
 
 _encoder = msgspec.msgpack.Encoder()

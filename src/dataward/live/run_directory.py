@@ -165,13 +165,18 @@ class RunDirectory:
         return runs[-1]
 
     def new_run(self, facts: RunFacts) -> RunRecord:
+        record = self.new_record()
+        record.write_facts(facts)
+        return record
+
+    def new_record(self) -> RunRecord:
+        """Room for a run. It counts as one, and can be resumed, when its facts are written."""
         numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal()]
         record = RunRecord(self.path / str(max(numbers, default=0) + 1))
         try:
             record.logs.mkdir(parents=True)
         except OSError as error:
             raise OutputError(str(record.logs), error.strerror or str(error)) from error
-        record.write_facts(facts)
         return record
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from dataward.live.command import signal_name
+from dataward.live.leftovers import kill_processes_in
 from dataward.live.orders import Cancel, Frames, Order, Report, decode_report, framed
 
 # A process for tasks needs a handful of modules. The package's own ``__init__`` would load numpy
@@ -28,6 +29,8 @@ main()
 """
 _PACKAGE = str(Path(__file__).parents[1])
 
+RAN_TOO_LONG = "it ran longer than its time limit of"
+
 
 class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsewhere
     """A runner process ended under its task; the text says how."""
@@ -36,12 +39,16 @@ class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsew
 class RunnerConnection(asyncio.Protocol):
     """One runner process, as its node sees it."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, directory: Path) -> None:
         self.pid = pid
+        self._directory = directory
+        self._is_closed = False
         self.is_gone = False
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
         self._report: asyncio.Future[Report] | None = None
+        self._pidfd = -1
+        self._limit_seconds = 0.0  # of the calls it makes, for which it sets itself an alarm
         self.on_idle_after_cancel: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -57,18 +64,24 @@ class RunnerConnection(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         self.is_gone = True
+        if self._is_closed:
+            return  # it ends what it runs, then itself
         how = self._how_it_ended()
+        kill_processes_in(self._directory)
         waiting, self._report = self._report, None
         if waiting is not None and not waiting.done():
             waiting.set_exception(ProcessDied(how))
 
     def _how_it_ended(self) -> str:
         with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)  # it closed its end, so it is as good as dead
+            # It closed its end, so it is as good as dead; and so are those that its calls started.
+            os.killpg(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             _, status = os.waitpid(self.pid, 0)
             if os.WIFSIGNALED(status):
                 number = os.WTERMSIG(status)
+                if number == signal.SIGALRM and self._limit_seconds:
+                    return f"{RAN_TOO_LONG} {self._limit_seconds:g} s"
                 return f"its process was killed by signal {number} ({signal_name(number)})"
             return f"its process ended with exit code {os.WEXITSTATUS(status)}"
         return "its process is gone"
@@ -78,6 +91,7 @@ class RunnerConnection(asyncio.Protocol):
         if self.is_gone or self._transport is None:
             raise ProcessDied("its process is gone")
         self._report = asyncio.get_running_loop().create_future()
+        self._limit_seconds = order.limits.seconds if order.is_calls else 0.0
         self._transport.write(framed(order))
         return await self._report
 
@@ -89,7 +103,26 @@ class RunnerConnection(asyncio.Protocol):
         elif self._transport is not None:
             self._transport.write(framed(Cancel()))
 
+    def watch(self) -> None:
+        """Notice its end even if a fork of it, made by a call, holds the socket open."""
+        if hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(self.pid)
+            asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
+
+    def _on_end(self) -> None:
+        self._unwatch()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _unwatch(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
     def close(self) -> None:
+        self._is_closed = True
+        self._unwatch()
         if self._transport is not None:
             self._transport.close()
 
@@ -144,9 +177,10 @@ class RunnerPool:
                 os.environ,
                 setpgroup=0,  # Ctrl-C at the terminal is for the node to heed
             )
-        connection = RunnerConnection(pid)
+        connection = RunnerConnection(pid, directory)
         self._all[pid] = connection
         await asyncio.get_running_loop().create_connection(lambda: connection, sock=ours)
+        connection.watch()
         return connection
 
     def close(self) -> None:

@@ -9,14 +9,15 @@ import socket
 import sys
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 
 from msgspec.structs import replace
 
-from dataward.live.calls import CALLS, make_call, make_calls
+from dataward.live.calls import CALLS, flush_prints, make_call, make_calls
 from dataward.live.command import Commands, Streams, adopt_orphans, die_with_parent
 from dataward.live.orders import Cancel, Frames, Order, Report, decode_order, framed
-from dataward.live.sandbox import BadOutput, Sandbox
+from dataward.live.sandbox import BadOutput, InputGone, Sandbox
 
 RECEIVE_BYTES = 1 << 20
 
@@ -84,6 +85,19 @@ class Logs:
     def streams(self) -> Streams:
         return Streams(self._nothing, *self._files)
 
+    @contextmanager
+    def printing(self) -> Iterator[None]:
+        """This very process prints there, for a while."""
+        own = [os.dup(1), os.dup(2)]
+        try:
+            for number, file in zip((1, 2), self._files, strict=True):
+                os.dup2(file, number)
+            yield
+        finally:
+            for number, file in zip((1, 2), own, strict=True):
+                os.dup2(file, number)
+                os.close(file)
+
     def keep(self, stem: str, bytes_max: int) -> None:
         """Give what was printed its name, and start afresh. Too much of it is cut off."""
         for i, path in enumerate(self._paths):
@@ -116,13 +130,21 @@ class RunnerProcess:
                 report = self._carry_out(order)
             except NodeGone:
                 raise
+            except InputGone as gone:
+                report = Report(gone=str(gone))
             except OSError as error:
                 report = Report(error=_surroundings(error), exit_code=1)
             self._line.answer(report)
             self._after(order)
 
     def _carry_out(self, order: Order) -> Report:
-        self._sandbox.link_in(order.inputs)
+        self._sandbox.prepare(order.inputs, order.outputs)
+        try:
+            return self._run(order)
+        finally:
+            self._logs.keep(order.logs, order.limits.log_bytes)
+
+    def _run(self, order: Order) -> Report:
         if order.is_calls:
             report = self._call(order)
         else:
@@ -131,7 +153,7 @@ class RunnerProcess:
             )
         spoiled = self._sandbox.spoiled(order.inputs)
         if spoiled:
-            error = f"it wrote to its input {spoiled[0]!r}, which others read too"
+            error = f"it wrote to its input {spoiled[0]!r}, or another task did that reads it too"
             report = replace(report, error=error, spoiled=spoiled)
         if not report.error:
             try:
@@ -140,7 +162,6 @@ class RunnerProcess:
                 report = replace(report, error=str(bad))
             else:
                 report = replace(report, outputs=written)
-        self._logs.keep(order.logs, order.limits.log_bytes)
         return report
 
     def _call(self, order: Order) -> Report:
@@ -148,7 +169,10 @@ class RunnerProcess:
         die_with_parent(True)
         began, cpu = time.monotonic(), time.process_time()
         make = make_calls if order.command[0] == CALLS else make_call
-        error = make(order.command[1], order.outputs[0])
+        with self._logs.printing() if order.logs else nullcontext():
+            error = make(order.command[1], order.outputs[0], order.limits.seconds)
+            flush_prints()
+        os.chdir(self._sandbox.directory)  # a function may go anywhere
         die_with_parent(False)
         return Report(
             error=error,
@@ -170,10 +194,20 @@ def _surroundings(error: OSError) -> str:
     return f"its directory could not be prepared or emptied: {error.strerror or error}{what}"
 
 
+def _read_nothing() -> None:
+    """What calls read from the terminal would be somebody else's."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
 def main() -> None:
     """``python -c BOOT file-descriptor directory``, as `runner_pool` starts it."""
     sock = socket.socket(fileno=int(sys.argv[1]))
+    sock.set_inheritable(False)  # else a command that outlives this process would hold it open
+    sys.path[:] = [place for place in sys.path if place]  # not in the directory of some task
     adopt_orphans()
+    _read_nothing()
     try:
         RunnerProcess(Line(sock), sys.argv[2]).serve()
     except NodeGone:

@@ -1,7 +1,9 @@
 """A task's private directory: its inputs linked in, its outputs taken out.
 
-Outputs go to the depot under the name of their content. Small ones are hashed here, between two
-tasks; large ones are left for the node, so that a core does not wait for a disk.
+Outputs go to the depot under the name of their content, and a word of their own after it: files
+that are alike come and go each by itself, since a node that removes one cannot know that a process
+has just counted on it for another. Small ones are hashed here, between two tasks; large ones are
+left for the node, so that a core does not wait for a disk.
 """
 
 import os
@@ -17,56 +19,76 @@ from dataward.live.orders import Input, Written
 
 HASHED_HERE_BYTES = 1 << 20
 READ_ONLY = 0o444
+EXECUTABLE = 0o111
 
 
 class BadOutput(Exception):  # noqa: N818 - what becomes of a task, said in a sentence
     """A task did not leave what it had declared."""
 
 
+class InputGone(Exception):  # noqa: N818 - answered by having it made again
+    """An input is not in the depot any more: another task wrote to it, or somebody removed it."""
+
+
 class Sandbox:
     """One directory, used by one task after another; the process's working directory."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = directory
-        self._large = 0
-        self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, as they were
         os.makedirs(directory, exist_ok=True)
-        os.chdir(directory)
+        self.directory = os.path.realpath(directory)  # as links in it are resolved to
+        self._own_word = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._moved = 0
+        self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, as they were
+        os.chdir(self.directory)
 
-    def link_in(self, inputs: Sequence[Input]) -> None:
+    def prepare(self, inputs: Sequence[Input], outputs: Sequence[str]) -> None:
+        """Link the inputs in, and make directories for both. Raises InputGone."""
+        self._linked.clear()
         for file in inputs:
-            if "/" in file.name:
-                os.makedirs(os.path.dirname(file.name), exist_ok=True)
+            _make_parents(file.name)
             if file.outside:
                 os.symlink(file.path, file.name)
-                continue
+            else:
+                self._link(file)
+        for name in outputs:
+            _make_parents(name)
+
+    def _link(self, file: Input) -> None:
+        try:
             status = os.stat(file.path)
-            self._linked[file.name] = (status.st_size, status.st_mtime_ns)
-            try:
-                os.link(file.path, file.name)
-            except OSError:
-                # Too many links to it, or a file system that has none: a name will do.
-                os.symlink(file.path, file.name)
+        except FileNotFoundError:
+            raise InputGone(file.name) from None
+        self._linked[file.name] = (status.st_size, status.st_mtime_ns)
+        try:
+            os.link(file.path, file.name)
+        except OSError:
+            # Too many links to it, or a file system that has none: a name will do.
+            os.symlink(file.path, file.name)
 
     def spoiled(self, inputs: Sequence[Input]) -> tuple[str, ...]:
-        """Inputs from the depot that the task wrote to, which being read-only did not prevent."""
+        """Inputs from the depot that were written to, which being read-only did not prevent.
+
+        Raises InputGone if that was found out meanwhile, by another task that reads the file.
+        """
         found = []
         for file in inputs:
             if not file.outside:
-                status = os.stat(file.path)
+                try:
+                    status = os.stat(file.path)
+                except FileNotFoundError:
+                    raise InputGone(file.name) from None
                 if (status.st_size, status.st_mtime_ns) != self._linked[file.name]:
                     found.append(file.name)
-        self._linked.clear()
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
         """Put every declared output into the depot. Raises BadOutput before any is moved."""
-        sizes = [self._check(name) for name in outputs]
+        found = [self._check(name) for name in outputs]
         return tuple(
-            self._move(name, size, depot) for name, size in zip(outputs, sizes, strict=True)
+            self._move(name, status, depot) for name, status in zip(outputs, found, strict=True)
         )
 
-    def _check(self, name: str) -> int:
+    def _check(self, name: str) -> os.stat_result:
         try:
             found = os.lstat(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -79,7 +101,7 @@ class Sandbox:
             raise BadOutput(f"it wrote a directory where it declares the file {name!r}")
         if not stat.S_ISREG(found.st_mode):
             raise BadOutput(f"what it wrote as {name!r} is not a plain file")
-        return found.st_size
+        return found
 
     def _follow(self, name: str) -> os.stat_result:
         """A link within the directory is as good as its target; put the target in its place."""
@@ -96,22 +118,31 @@ class Sandbox:
         if stat.S_ISREG(found.st_mode):
             os.unlink(name)
             os.link(target, name)
+            found = os.stat(name)
         return found
 
-    def _move(self, name: str, size_bytes: int, depot: str) -> Written:
-        os.chmod(name, READ_ONLY)
-        if size_bytes > HASHED_HERE_BYTES:
-            self._large += 1
-            path = f"{depot}/incoming/{os.getpid()}.{self._large}"
+    def _move(self, name: str, status: os.stat_result, depot: str) -> Written:
+        self._moved += 1
+        word, size_bytes = f"{self._own_word}-{self._moved}", status.st_size
+        mode = READ_ONLY | status.st_mode & EXECUTABLE
+        if size_bytes > HASHED_HERE_BYTES or status.st_nlink > 1:
+            path = f"{depot}/incoming/{word}"
             os.makedirs(f"{depot}/incoming", exist_ok=True)
-            os.rename(name, path)
+            if status.st_nlink > 1:  # it is an input too, or a file of the user's
+                shutil.copyfile(name, path)
+            else:
+                os.rename(name, path)
+            os.chmod(path, mode)
             return Written(name, size_bytes, "", path)
+        os.chmod(name, mode)
         with open(name, "rb", buffering=0) as file:
             digest = blake3(file.read()).hexdigest()
-        return Written(name, size_bytes, digest, put_in_depot(name, depot, digest))
+        return Written(name, size_bytes, digest, put_in_depot(name, depot, digest, word))
 
     def tidy(self) -> None:
-        """Leave nothing behind for the next task."""
+        """Leave nothing behind for the next task, which may need the directory made again."""
+        os.makedirs(self.directory, exist_ok=True)
+        os.chdir(self.directory)
         with os.scandir(self.directory) as entries:
             left = list(entries)
         for entry in left:
@@ -121,22 +152,25 @@ class Sandbox:
                 os.unlink(entry.path)
 
 
-def put_in_depot(path: str, depot: str, digest: str) -> str:
-    """Move a file to its place in a depot; where that is. What is there already is as good."""
-    place = place_in_depot(depot, digest)
-    if os.path.exists(place):
-        os.unlink(path)
-        return place
-    try:
-        os.rename(path, place)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        os.rename(path, place)
+def _make_parents(name: str) -> None:
+    if "/" in name:
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+
+
+def put_in_depot(path: str, depot: str, digest: str, word: str) -> str:
+    """Move a file to its place in a depot; where that is."""
+    place = place_in_depot(depot, digest, word)
+    os.rename(path, place)
     return place
 
 
-def place_in_depot(depot: str | Path, digest: str) -> str:
-    return f"{depot}/{digest[:2]}/{digest}"
+def place_in_depot(depot: str | Path, digest: str, word: str) -> str:
+    return f"{depot}/{digest}.{word}"
+
+
+def digest_in(name: str) -> str:
+    """The digest that a file in a depot is named by."""
+    return name.partition(".")[0]
 
 
 def _insist(remove: Callable[[str], object], path: str, problem: object) -> None:

@@ -6,7 +6,7 @@ functions, as they come.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from random import Random
 import psutil
 
 from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place
 from dataward.live.live_runner import LiveRunner, RunnerSettings
 from dataward.live.local_network import Wires
@@ -32,6 +33,7 @@ from dataward.strategies.strategy import Strategy
 from dataward.world import World
 
 FOR_EVER_SECONDS = 1e9  # nodes of one process are lost together: no lease of theirs need expire
+OUTCOME_SECONDS = 0.005  # a sync takes some 0.2 ms, and the threads that do it as much again
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Session:
         self.settings = self._fitted(self.strategy.settings)
         self._sync_thread = ThreadPoolExecutor(1, "dataward-sync")
         self._hash_threads = ThreadPoolExecutor(4, "dataward-hash")
+        self.backlog = Backlog()
         self.nodes: list[Node] = []
         self._pools: list[RunnerPool] = []
 
@@ -80,6 +83,7 @@ class Session:
         return replace(
             settings,
             lease_seconds=FOR_EVER_SECONDS,
+            outcome_seconds=settings.outcome_seconds or OUTCOME_SECONDS,
             giving=settings.giving and self.machine.nodes > 1,
             backups_max=settings.backups_max if self.machine.nodes > 1 else 0,
         )
@@ -118,6 +122,11 @@ class Session:
         for node in self.nodes:
             node.depot.drop(file)
 
+    def spoil(self, file: FileId) -> None:
+        """Keep tasks from reading a file that one of them has written to."""
+        for disk in self.wires.disks.values():
+            disk.spoil(file)
+
     def stop(self) -> None:
         """End everything that runs, at once."""
         for node in self.nodes:
@@ -131,13 +140,18 @@ class Session:
             pool.wait()
         self._hash_threads.shutdown()
         self._sync_thread.shutdown()
+        self.backlog.close()
+        for node in self.nodes:
+            self.wires.disks[node.world.node].sync_new()
         if hasattr(self, "store"):
             self.store.close()
 
     # --- parts -----------------------------------------------------------------------------------
 
     def _node(self, id: NodeId) -> Node:
-        disk = DepotDisk(self.paths.depot / id, self.held.get(id, {}), self._hash_threads)
+        disk = DepotDisk(
+            self.paths.depot / id, self.held.get(id, {}), self._hash_threads, self.backlog
+        )
         pool = RunnerPool(self.paths.work / id)
         self._pools.append(pool)
         world = World(
@@ -151,7 +165,9 @@ class Session:
             store=self.store,
             network=self.wires.plug_in(id, disk),
             disk=disk,
-            runner=LiveRunner(pool, disk, self.runner_settings, self.log_stem, self.drop),
+            runner=LiveRunner(
+                pool, disk, self.runner_settings, self.log_stem, self.spoil, self.drop
+            ),
             emit=self.emit,
         )
         return Node(world, self.settings, self.strategy.home)
@@ -177,13 +193,3 @@ def seeded(*words: object) -> Random:
     """A random stream of its own for each purpose."""
     digest = hashlib.blake2b("\0".join(map(str, words)).encode(), digest_size=16).digest()
     return Random(int.from_bytes(digest, "big"))
-
-
-def held_by(
-    nodes: Sequence[NodeId], files: Mapping[FileId, tuple[NodeId, Place]]
-) -> dict[NodeId, dict[FileId, Place]]:
-    """Files that are in depots, by node."""
-    found: dict[NodeId, dict[FileId, Place]] = {node: {} for node in nodes}
-    for file, (node, place) in files.items():
-        found[node][file] = place
-    return found

@@ -1,7 +1,7 @@
 """A workflow run for real, from its file to its outputs."""
 
 import asyncio
-import os
+import gc
 import shutil
 import signal
 import time
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
-import psutil
-
-from dataward.errors import DatawardError
+from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.depot_disk import Place
 from dataward.live.housekeeping import Housekeeping, publish
+from dataward.live.leftovers import kill_processes_in
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.live.preparation import Preparation, Preparer
@@ -44,8 +43,12 @@ PASS_STEP = 1_000  # more sessions than anybody starts
 Sink = Callable[[Event], None]
 
 
-class StoreStopped(DatawardError):  # noqa: N818 - the disk's doing
+class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
     """The run cannot go on, for what happens cannot be written down."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        DatawardError.__init__(self, why)  # which says it all
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class WorkflowRun:
     _session: Session | None = None
     _interrupts: int = 0
     _passes: int = -1
+    _latest_seconds: float = 0.0  # when a task last finished
     _messages: int = 0
     _store_calls: int = 0
 
@@ -125,8 +129,7 @@ class WorkflowRun:
             self._emit_decision(prepared)
             self._publish_known(prepared)
             if prepared.remaining is not None:
-                self._pass(prepared)
-                outcomes = gather_outcomes(self.directory)
+                outcomes = self._pass(prepared, outcomes)
             if not self._must_decide_again(prepared):
                 outcome = self._ended()
                 if not outcome.failed and not outcome.unfinished:
@@ -140,7 +143,10 @@ class WorkflowRun:
         unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
         return unclear and not failed and not self._interrupts
 
-    def _pass(self, prepared: Preparation) -> None:
+    def _pass(
+        self, prepared: Preparation, outcomes: dict[TaskId, Outcome]
+    ) -> dict[TaskId, Outcome]:
+        """Run the tasks that are due; what is known now."""
         self._passes += 1
         # A kernel serves one run; the time of the next one goes on.
         epoch_seconds = time.monotonic() - self._kernel.now()
@@ -165,6 +171,9 @@ class WorkflowRun:
             session.close()
             self._session = None
             shutil.rmtree(self.directory.work, ignore_errors=True)
+        if session.backlog.error:
+            raise session.backlog.error
+        return fold(self.directory, session.store, outcomes)
 
     async def _main(self, session: Session, prepared: Preparation) -> None:
         remaining = prepared.remaining
@@ -176,19 +185,25 @@ class WorkflowRun:
                 asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
         session.start()
         self._housekeeping = Housekeeping(
-            remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop
-        )
+            remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop,
+            session.backlog.add, self._read_by_skipped(prepared),
+        )  # fmt: skip
         try:
             await self._client(session, prepared).submit()
+            gc.freeze()  # all that lives to the end need not be searched for cycles again
             if self._interrupts:
                 session.drain()
             while not await self._over.wait(TICK_SECONDS):
                 self.on_tick(self._kernel.now())
                 if session.store.stopped:
-                    raise StoreStopped(session.store.stopped)
+                    raise StoreStopped(str(self.directory.store), session.store.stopped)
+                if session.backlog.error:
+                    raise session.backlog.error
                 if self._interrupts and session.is_idle:
                     break
+            self._housekeeping.on_end()
         finally:
+            gc.unfreeze()
             session.stop()
             self._messages += session.wires.messages
             self._store_calls += session.store.calls
@@ -223,6 +238,12 @@ class WorkflowRun:
     def _log_stem(self, task: TaskId, attempt: str) -> str:
         return f"{self._logs}/{file_name_for(task)}.{attempt}"
 
+    def _read_by_skipped(self, prepared: Preparation) -> set[FileId]:
+        names, inputs = self.workflow.file_ids, self.workflow.inputs
+        return {
+            names[file] for task in prepared.decision.skip for file in inputs.row(task).tolist()
+        }
+
     def _find(self, file: FileId) -> Place | None:
         assert self._session is not None
         for disk in self._session.wires.disks.values():
@@ -243,6 +264,7 @@ class WorkflowRun:
 
     def _on_finished(self, event: TaskFinished) -> None:
         self._finished[event.task] = event.state
+        self._latest_seconds = event.at
         self._left.discard(event.task)
         if event.state is TaskState.COMPLETE:
             self._housekeeping.on_complete(event.task)
@@ -275,7 +297,7 @@ class WorkflowRun:
         states = list(self._finished.values())
         complete = sum(state is TaskState.COMPLETE for state in states)
         failed = len(states) - complete
-        now = self._kernel.now()
+        now = self._latest_seconds or self._kernel.now()  # what follows the last task is ours
         outcome = RunOutcome(
             complete, self._skipped, failed, len(self.workflow) - len(states) - self._skipped, now
         )
@@ -293,30 +315,31 @@ class WorkflowRun:
                 path = self.directory.outputs / file.id
                 place = prepared.outside.get(file.id)
                 if self.preparer.is_wanted(file.id) and place is not None and not place.outside:
-                    publish(place, path)
+                    publish(place, path, stays=True)
 
 
 def end_leftovers(work: Path) -> None:
     """Kill what a run that was killed has left running, and remove its private directories."""
     if not work.exists():
         return
-    inside = str(work.resolve()) + os.sep
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.cwd().startswith(inside):
-                process.kill()
+    kill_processes_in(work)
     shutil.rmtree(work, ignore_errors=True)
 
 
 def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
-    """All that is known of earlier runs, with what the last one left in its store folded in.
-
-    The store is removed only when what it tells is on the disk elsewhere.
-    """
+    """All that is known of earlier runs, also of one that was killed and left its store."""
     outcomes = load_outcomes(directory.outcomes)
     if directory.store.is_dir():
         with EmbeddedStore(directory.store, lambda: inf, AsyncioKernel()) as store:
-            outcomes.update(outcomes_of(store.committed(), {}, outcomes))
-        save_outcomes(directory.outcomes, outcomes)
-        shutil.rmtree(directory.store)
+            return fold(directory, store, outcomes)
     return outcomes
+
+
+def fold(
+    directory: RunDirectory, store: EmbeddedStore, outcomes: dict[TaskId, Outcome]
+) -> dict[TaskId, Outcome]:
+    """What was known and what a store tells, on the disk before the store is removed."""
+    known = {**outcomes, **outcomes_of(store.committed(), {}, outcomes)}
+    save_outcomes(directory.outcomes, known)
+    shutil.rmtree(directory.store)
+    return known

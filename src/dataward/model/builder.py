@@ -8,8 +8,9 @@ import math
 import re
 import shlex
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from dataward.errors import (
     UnknownParentError,
 )
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.function_calls import CallResult, call_command, name_of_call
 from dataward.model.layers import find_cycle, layers_of
 from dataward.model.names import check_name, stays_inside
 from dataward.model.workflow import Command, FileId, TaskId, Workflow
@@ -211,6 +213,43 @@ class WorkflowBuilder:
             memory_bytes=memory_bytes,
             retries=retries,
         )
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        inputs: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+        after: Iterable[str] = (),
+        id: str = "",
+        cores: int = 1,
+        retries: int | None = None,
+        **kwargs: Any,
+    ) -> CallResult:
+        """Add a task that calls a Python function with these arguments.
+
+        It is called in the task's own directory, where it finds ``inputs`` and writes ``outputs``.
+        What it returns is pickled into a file. The handle may be an argument of another call,
+        however deep, which is then given the result; its ``file`` may be an input of any task.
+        The task runs again when the function's code or an argument has changed. For an argument
+        that is called like one of these here, use `functools.partial`.
+        """
+        command, results = call_command(function, args, kwargs)
+        name = name_of_call(function)
+        task = id or f"{name}-{len(self) + 1}"
+        file = f"{task}.pickle"
+        self.task(
+            task,
+            name=name,
+            command=command,
+            inputs=[*inputs, *(result.file for result in results)],
+            outputs=[file, *outputs],
+            after=after,
+            cores=cores,
+            retries=retries,
+        )
+        return CallResult(TaskId(task), FileId(file))
 
     def build(self, edges: Edges = Edges.BOTH) -> Workflow:
         """The workflow, checked.

@@ -1,0 +1,46 @@
+"""Work on files that nobody waits for, done in order by one thread.
+
+Removing a file takes microseconds, or milliseconds while the disk is being synced: too long for an
+event loop that has other tasks to see to.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Backlog:
+    """After an error nothing more is done: a file that could not be published is not removed."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[Callable[[], None]] = deque()
+        self._thread = ThreadPoolExecutor(1, "dataward-files")
+        self._lock = threading.Lock()
+        self._is_at_work = False
+        self.error: Exception | None = None
+
+    def add(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            self._pieces.append(work)
+            if self._is_at_work:
+                return
+            self._is_at_work = True
+        self._thread.submit(self._work_off)
+
+    def _work_off(self) -> None:
+        while True:
+            with self._lock:
+                if not self._pieces:
+                    self._is_at_work = False
+                    return
+                work = self._pieces.popleft()
+            try:
+                if self.error is None:
+                    work()
+            except Exception as error:
+                self.error = error
+
+    def close(self) -> None:
+        """Wait until all is done."""
+        self._thread.shutdown()

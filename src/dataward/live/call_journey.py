@@ -1,0 +1,66 @@
+"""A bundle of calls on its way: what is sent, and as which task."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from dataward.live.call_arguments import PendingCall
+from dataward.live.call_functions import Function
+from dataward.live.call_future import InDepot
+from dataward.live.calls import CALLS, Bundle, Call, Known
+from dataward.model.operations import InputFile, NodeId, OutputFile, TaskSpec
+from dataward.model.workflow import FileId, TaskId
+
+
+class Journey:
+    """A bundle of calls on its way."""
+
+    __slots__ = ("calls", "functions", "id", "node", "payload", "results")
+
+    def __init__(
+        self, id: TaskId, calls: list[PendingCall], functions: list[Function], node: NodeId
+    ) -> None:
+        self.id = id
+        self.calls = calls
+        self.functions = functions
+        self.node = node
+        self.payload = FileId(f"{id}.calls")
+        self.results = FileId(f"{id}.results")
+
+
+def bundle_of(
+    calls: Sequence[PendingCall], functions: Sequence[Function], needed: dict[int, InDepot]
+) -> Bundle:
+    places = {function.digest: place for place, function in enumerate(functions)}
+    return Bundle(
+        functions=tuple((function.digest, function.pickled) for function in functions),
+        calls=tuple(
+            Call(call.number, places[call.function.digest], call.arguments, bool(call.needs))
+            for call in calls
+        ),
+        known=tuple(
+            Known(number, f"{one.stored.source}.results", one.place)
+            for number, one in needed.items()
+        ),
+        path=tuple(place or os.getcwd() for place in sys.path),
+        directory=os.getcwd(),
+    )
+
+
+def spec_of(journey: Journey, inputs: Sequence[InputFile]) -> TaskSpec:
+    return TaskSpec(
+        id=journey.id,
+        type="calls",
+        parents=(),
+        children=(),
+        inputs=tuple(inputs),
+        outputs=(OutputFile(journey.results, 0),),
+        runtime_seconds=0.0,
+        cores=1,
+        memory_bytes=0,
+        retries=0,
+        preferred=journey.node,
+        priority=float(journey.calls[0].number),
+        backups_max=0,
+        command=(CALLS, journey.payload),
+    )

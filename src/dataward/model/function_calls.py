@@ -1,0 +1,96 @@
+"""Calls of Python functions as tasks: what is pickled into their commands.
+
+A call's result is a file. Where another call is given that result, the pickle has the file's name,
+and whoever makes the call (see `live`) reads it.
+"""
+
+import base64
+import io
+import pickle
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from dataward.model.workflow import Command, FileId, TaskId
+
+CALL = "dataward-call"  # the first word of the command of a call; the second is the call
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What a call in a workflow will return: ``file`` holds it, pickled, once ``task`` has run."""
+
+    task: TaskId
+    file: FileId
+
+
+def call_command(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Command, list[CallResult]]:
+    """The command of a call, and the results it takes. Raises PicklingError.
+
+    The function travels by value unless it is installed, so that another run of its code is
+    another command. Modules that it imports are imported where it runs.
+    """
+    # A tenth of what importing dataward takes, for those only who call functions.
+    import cloudpickle
+
+    from dataward.model.steady_pickle import SteadyPickler
+
+    results: dict[CallResult, None] = {}
+
+    def file_of(value: Any) -> str | None:
+        if type(value) is not CallResult:
+            return None
+        results[value] = None
+        return value.file
+
+    file = io.BytesIO()
+    try:
+        with _by_value(function, cloudpickle):
+            SteadyPickler(file, file_of).dump((function, args, dict(kwargs)))
+    except Exception as error:
+        raise pickle.PicklingError(
+            f"{name_of_call(function)} or its arguments cannot be pickled: {error}"
+        ) from error
+    return (CALL, base64.b85encode(file.getvalue()).decode()), list(results)
+
+
+def name_of_call(function: Callable[..., Any]) -> str:
+    inner = _unwrapped(function)
+    name: str = getattr(inner, "__name__", type(inner).__name__)
+    return name.strip("<>")
+
+
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+@contextmanager
+def _by_value(function: Callable[..., Any], cloudpickle: Any) -> Iterator[None]:
+    inner = _unwrapped(function)
+    module = sys.modules.get(getattr(inner, "__module__", None) or type(inner).__module__)
+    registered = cloudpickle.list_registry_pickle_by_value()
+    if module is None or module.__name__ in registered or _is_installed(module):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """In the standard library or among the packages of this Python, so its version is settled."""
+    file = getattr(module, "__file__", None)
+    paths = sysconfig.get_paths()
+    homes = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return file is None or any(file.startswith(home) for home in homes)

@@ -1,0 +1,128 @@
+"""What becomes of files when tasks commit: wanted ones are published, others go when unread."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import workflows
+from dataward.errors import OutputError
+from dataward.live.depot_disk import Place
+from dataward.live.housekeeping import Housekeeping, publish
+from dataward.model.workflow import Workflow
+from live.real_runs import hashes
+
+
+@dataclass
+class Depot:
+    """Files by name, in a directory of their own."""
+
+    directory: Path
+    places: dict[str, Place] = field(default_factory=dict)
+
+    def put(self, file: str) -> None:
+        path = self.directory / f"content of {file}"
+        path.write_text(file)
+        path.chmod(0o444)
+        self.places[file] = Place(str(path), len(file), "", False)
+
+    def drop(self, file: str) -> None:
+        os.unlink(self.places.pop(file).path)
+
+
+def names(workflow: Workflow, row) -> set[str]:
+    return {workflow.file_ids[number] for number in row.tolist()}
+
+
+@given(workflows(), st.data())
+def test_a_file_is_there_until_its_last_reader_is_done_and_published_if_wanted(workflow, data):
+    made = [f"f{i}" for i in range(len(workflow))]
+    wanted = set(data.draw(st.lists(st.sampled_from(made), unique=True)))
+    others = set(data.draw(st.lists(st.sampled_from(made), unique=True)))
+    failing = data.draw(st.sampled_from([None, *range(len(workflow))]))
+    with TemporaryDirectory() as place:
+        depot, outputs = Depot(Path(place)), Path(place) / "outputs"
+        keeper = Housekeeping(
+            workflow, outputs, wanted.__contains__, depot.places.get, depot.drop,
+            lambda work: work(), others,
+        )  # fmt: skip
+        done: set[int] = set()
+
+        for task in workflow.layers.order.tolist():
+            parents = set(workflow.parents.row(task).tolist())
+            if task == failing or not parents <= done:
+                continue
+            done.add(task)
+            depot.put(f"f{task}")
+            keeper.on_complete(workflow.task_ids[task])
+            keeper.on_complete(workflow.task_ids[task])  # told twice
+
+            for i in done:
+                readers = set(workflow.consumers.row(workflow.file_ids.index(f"f{i}")).tolist())
+                assert (f"f{i}" in depot.places) == (not readers <= done or f"f{i}" in others)
+        keeper.on_end()
+
+        written = {f"f{i}" for i in done}
+        published = hashes(outputs) if outputs.exists() else {}
+        assert published.keys() == wanted & written
+        for file in published:
+            assert (outputs / file).read_text() == file
+            assert (outputs / file).stat().st_nlink == 1, "editing it would edit the depot"
+            assert (outputs / file).stat().st_mode & 0o777 == 0o644
+
+
+def a_file(content: str = "new", *, mode: int = 0o444, outside: bool = False) -> Place:
+    path = Path("in-depot")
+    path.write_text(content)
+    path.chmod(mode)
+    return Place(str(path), len(content), "", outside)
+
+
+def test_publishing_takes_the_place_of_what_was_there(tmp_path):
+    path = tmp_path / "outputs" / "deep" / "o"
+    path.parent.mkdir(parents=True)
+    path.write_text("old")
+
+    publish(a_file(), path, stays=False)
+
+    assert path.read_text() == "new"
+    assert [p.name for p in path.parent.iterdir()] == ["o"]
+
+
+def test_a_draft_of_a_run_that_was_killed_is_no_hindrance(tmp_path):
+    (tmp_path / ".dataward-new").write_text("half")
+
+    publish(a_file(), tmp_path / "o", stays=False)
+
+    assert (tmp_path / "o").read_text() == "new"
+    assert not (tmp_path / ".dataward-new").exists()
+
+
+@pytest.mark.parametrize("why", ["stays", "has another name", "is somebody else's"])
+def test_what_is_published_is_a_copy_if_the_file_lives_on(why, tmp_path):
+    place = a_file(outside=why == "is somebody else's")
+    if why == "has another name":
+        os.link(place.path, "another")
+
+    publish(place, tmp_path / "o", stays=why == "stays")
+    (tmp_path / "o").write_text("edited")
+
+    assert Path(place.path).read_text() == "new"
+    assert Path(place.path).stat().st_mode & 0o777 == 0o444
+
+
+def test_a_program_stays_one(tmp_path):
+    publish(a_file(mode=0o555), tmp_path / "o", stays=False)
+
+    assert (tmp_path / "o").stat().st_mode & 0o777 == 0o755
+
+
+def test_what_cannot_be_published_is_named(tmp_path):
+    (tmp_path / "o").mkdir()
+
+    with pytest.raises(OutputError, match=r"cannot write .*/o: Is a directory"):
+        publish(a_file(), tmp_path / "o", stays=False)

@@ -1,0 +1,159 @@
+"""A task's private directory: what is linked in, what is taken out, what is left for the next."""
+
+import os
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataward.live.orders import Input
+from dataward.live.sandbox import HASHED_HERE_BYTES, BadOutput, InputGone, Sandbox, digest_in
+
+
+@pytest.fixture
+def sandbox(tmp_path) -> Sandbox:
+    (tmp_path / "depot").mkdir()
+    return Sandbox(str(tmp_path / "work"))
+
+
+@pytest.fixture
+def depot(tmp_path) -> str:
+    return str(tmp_path / "depot")
+
+
+def an_input(name: str, at: str, content: str = "content") -> Input:
+    path = Path(at) / f"{name.replace('/', '_')}.file"
+    path.write_text(content)
+    path.chmod(0o444)
+    return Input(name, str(path), False)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=6))
+def test_outputs_are_in_the_depot_under_their_digests(tmp_path_factory, contents):
+    root = tmp_path_factory.mktemp("outputs")
+    (root / "depot").mkdir()
+    sandbox = Sandbox(str(root / "work"))
+    names = [f"d{i % 2}/o{i}" for i in range(len(contents))]
+    sandbox.prepare((), names)
+    for name, content in zip(names, contents, strict=True):
+        Path(name).write_bytes(content)
+
+    written = sandbox.take_out(names, str(root / "depot"))
+
+    assert [one.name for one in written] == names
+    for one, content in zip(written, contents, strict=True):
+        assert one.digest == blake3(content).hexdigest() == digest_in(Path(one.path).name)
+        assert one.size_bytes == len(content)
+        assert Path(one.path).read_bytes() == content
+        assert Path(one.path).stat().st_mode & 0o777 == 0o444
+    assert len({one.path for one in written}) == len(written), "alike, yet each by itself"
+    os.chdir("/")
+
+
+def test_a_large_output_is_left_for_the_node_to_name(sandbox, depot):
+    Path("o").write_bytes(b"x" * (HASHED_HERE_BYTES + 1))
+
+    (written,) = sandbox.take_out(["o"], depot)
+
+    assert (written.digest, written.size_bytes) == ("", HASHED_HERE_BYTES + 1)
+    assert Path(written.path).parent == Path(depot) / "incoming"
+    assert Path(written.path).stat().st_size == HASHED_HERE_BYTES + 1
+
+
+def test_if_one_output_is_bad_none_is_moved(sandbox, depot):
+    Path("good").write_text("x")
+
+    with pytest.raises(BadOutput, match="did not write 'bad'"):
+        sandbox.take_out(["good", "bad"], depot)
+
+    assert os.listdir(depot) == []
+    assert Path("good").read_text() == "x"
+
+
+def test_an_output_below_a_file_is_not_written(sandbox, depot):
+    Path("d").write_text("a file")
+
+    with pytest.raises(BadOutput, match="did not write 'd/o'"):
+        sandbox.take_out(["d/o"], depot)
+
+
+def test_an_input_that_is_gone_is_named(sandbox, depot):
+    with pytest.raises(InputGone, match=r"^x$"):
+        sandbox.prepare([Input("x", f"{depot}/none", False)], ())
+
+
+def test_an_input_that_went_while_the_task_ran_is_named(sandbox, depot):
+    x = an_input("x", depot)
+    sandbox.prepare([x], ())
+    os.unlink(x.path)
+
+    with pytest.raises(InputGone, match=r"^x$"):
+        sandbox.spoiled([x])
+
+
+def test_reading_spoils_nothing_and_writing_does(sandbox, depot):
+    x, y = an_input("d/x", depot), an_input("y", depot)
+    sandbox.prepare([x, y], ())
+
+    assert Path("d/x").read_text() == "content"
+    assert sandbox.spoiled([x, y]) == ()
+
+    Path("d/x").chmod(0o644)
+    with Path("d/x").open("a") as file:
+        file.write("more")
+    assert sandbox.spoiled([x, y]) == ("d/x",)
+
+
+def test_removing_or_replacing_its_own_link_spoils_nothing(sandbox, depot):
+    x, y = an_input("x", depot), an_input("y", depot)
+    sandbox.prepare([x, y], ())
+
+    Path("x").unlink()
+    Path("y.new").write_text("new")
+    Path("y.new").replace("y")
+
+    assert sandbox.spoiled([x, y]) == ()
+
+
+def test_an_input_on_another_disk_is_linked_by_name(sandbox, tmp_path):
+    if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one disk only")
+    elsewhere = Path(f"/dev/shm/dataward-test-{os.getpid()}")
+    elsewhere.mkdir()
+    try:
+        x = an_input("x", str(elsewhere))
+        sandbox.prepare([x], ())
+
+        assert Path("x").is_symlink()
+        assert Path("x").read_text() == "content"
+        assert sandbox.spoiled([x]) == ()
+    finally:
+        for path in elsewhere.iterdir():
+            path.unlink()
+        elsewhere.rmdir()
+
+
+def test_nothing_is_left_after_tidying(sandbox):
+    Path("d/e").mkdir(parents=True)
+    Path("d/e/f").touch()
+    Path(".hidden").touch()
+    Path("dangling").symlink_to("nowhere")
+    Path("to-directory").symlink_to("/usr")
+    os.mkfifo("pipe")
+
+    sandbox.tidy()
+
+    assert os.listdir(sandbox.directory) == []
+    assert Path("/usr").is_dir()
+
+
+def test_a_directory_that_was_removed_is_made_again(sandbox):
+    os.rmdir(sandbox.directory)
+
+    sandbox.tidy()
+    Path("o").write_text("x")
+
+    assert os.listdir(sandbox.directory) == ["o"]
