@@ -49,6 +49,7 @@ class RunJob:
         self._progress = RunProgress(workflow, cores, bottom_levels)
         self._seconds = workflow.runtime_seconds.copy()  # as measured, where that is known
         self._complete: dict[TaskId, None] = {}
+        self._uncounted: list[Event] = []
 
     def run(self, stack: ExitStack, events: Path | None, *, quiet: bool) -> RunEnd:
         """Run, or go on. What was begun is noted as interrupted, whatever happens."""
@@ -62,6 +63,7 @@ class RunJob:
         stack.callback(view.close)
 
         def tick(now: float) -> None:
+            self._catch_up()
             view.refresh(now)
             for file in files:
                 file.flush()
@@ -73,16 +75,18 @@ class RunJob:
 
         run = WorkflowRun(
             self._workflow, preparer, self._directory, record, self._options,
-            sinks=[*(file.add for file in files), self._add], on_tick=tick,
+            sinks=[*(file.add for file in files), self._note_event], on_tick=tick,
             on_interrupt=interrupted, complete_before=self._complete,
         )  # fmt: skip
         try:
             outcome = run.run()
         except BaseException:
+            self._catch_up()
             self._note(record, facts, "interrupted")
             raise
         finally:
             view.close()
+        self._catch_up()
         is_interrupted = run.is_interrupted and outcome.unfinished > 0
         self._note(record, facts, _state(outcome, is_interrupted), outcome)
         return RunEnd(
@@ -93,6 +97,15 @@ class RunJob:
             self._bound_seconds(),
             is_interrupted,
         )
+
+    def _note_event(self, event: Event) -> None:
+        self._uncounted.append(event)
+
+    def _catch_up(self) -> None:
+        """Count what has happened since the last time: a lot at once is quicker than one by one."""
+        events, self._uncounted = self._uncounted, []
+        for event in events:
+            self._add(event)
 
     def _add(self, event: Event) -> None:
         self._tally.add(event)

@@ -136,6 +136,11 @@ class RunnerPool:
         self._all: dict[int, RunnerConnection] = {}
         self._started = 0
 
+    async def start(self, count: int) -> None:
+        """Have so many processes start, while there is other work to be done."""
+        for _ in range(count):
+            self._idle.append(await self._start())
+
     async def carry_out(self, order: Order) -> Report:
         """Run a task in one of the processes. Cancelling this ends the task.
 

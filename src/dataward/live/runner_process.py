@@ -19,7 +19,7 @@ from dataward.live.command import Commands, Streams, adopt_orphans, die_with_par
 from dataward.live.orders import Cancel, Frames, Order, Report, decode_order, framed
 from dataward.live.sandbox import BadOutput, InputGone, Sandbox
 
-RECEIVE_BYTES = 1 << 20
+RECEIVE_BYTES = 1 << 16  # more would be mapped and unmapped for every message
 
 
 class NodeGone(Exception):  # noqa: N818 - the one reason to end

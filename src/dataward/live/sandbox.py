@@ -141,15 +141,18 @@ class Sandbox:
 
     def tidy(self) -> None:
         """Leave nothing behind for the next task, which may need the directory made again."""
-        os.makedirs(self.directory, exist_ok=True)
-        os.chdir(self.directory)
-        with os.scandir(self.directory) as entries:
-            left = list(entries)
-        for entry in left:
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, onerror=_insist)
+        try:
+            left = os.listdir(self.directory)
+        except FileNotFoundError:
+            os.makedirs(self.directory)
+            os.chdir(self.directory)
+            return
+        for name in left:
+            path = os.path.join(self.directory, name)
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                shutil.rmtree(path, onerror=_insist)
             else:
-                os.unlink(entry.path)
+                os.unlink(path)
 
 
 def _make_parents(name: str) -> None:

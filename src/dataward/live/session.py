@@ -103,6 +103,11 @@ class Session:
         for node in self.nodes:
             node.start()
 
+    async def start_processes(self, tasks: int) -> None:
+        """Have runner processes start for so many tasks, or for all slots."""
+        for pool in self._pools:
+            await pool.start(min(tasks, self.machine.slots))
+
     def client(self) -> StoreClient:
         return StoreClient(self.store, self.kernel, seeded("client"), self.settings)
 

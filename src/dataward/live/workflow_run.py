@@ -189,6 +189,7 @@ class WorkflowRun:
             session.backlog.add, self._read_by_skipped(prepared),
         )  # fmt: skip
         try:
+            await session.start_processes(len(remaining))
             await self._client(session, prepared).submit()
             gc.freeze()  # all that lives to the end need not be searched for cycles again
             if self._interrupts:
