@@ -45,7 +45,9 @@ def test_a_task_that_fills_the_disk_fails_and_the_rest_goes_on():
     wf.command("echo seed > a", outputs=["a"], id="first")
     wf.command("head -c 9000000 /dev/zero > big", inputs=["a"], outputs=["big"], id="filler")
     wf.command("cat big > c", inputs=["big"], outputs=["c"], id="child")
-    wf.command("cat a > d", inputs=["a"], outputs=["d"], after=["first"], id="other")
+    # At the same time as the filler, so it may find no room at first.
+    insist = "until cat a > d; do :; done 2> /dev/null"
+    wf.command(insist, inputs=["a"], outputs=["d"], id="other")
 
     end = run_on_a_small_disk(wf, then=f"cp -r {OUTPUTS} saved")
 

@@ -235,7 +235,7 @@ def test_a_run_on_more_nodes_skips_what_one_node_did(run):
 
     end = run(a_chain(), "--nodes", "3")
 
-    assert ran() == ["second", "third"]
+    assert set(ran()) == {"second", "third"}, "perhaps with replicas"
     assert end.counts == (2, 2, 0, 0)
 
 
@@ -368,7 +368,7 @@ def test_stopped_once_it_lets_running_tasks_end_and_begins_no_more(number):
     assert end.code == 130
     assert ran() == ["held"]
     command = end.out.rpartition("go on with: ")[2].strip()
-    assert command == "dataward run w.json --out w.run --resume"
+    assert command == "dataward run w.json --out w.run --resume --slots 2"
     resumed = end_of(started([*shlex.split(command)[1:], "--json"]))
     assert resumed.code == 0
     assert ran() == ["after"]

@@ -96,7 +96,12 @@ def run_command(
     directory.make()
     with ExitStack() as stack:
         stack.callback(directory.lock().release)
-        job = RunJob(workflow, file, directory, options, resume=resume)
+        given = _words(
+            slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
+            keep="all" if keep is Keep.ALL else None, time_limit=time_limit or None,
+            strategy=strategy if strategy != "adage" else None,
+        ) + [word for change in changes for word in ("--set", change)]  # fmt: skip
+        job = RunJob(workflow, file, directory, options, resume=resume, given=given)
         end = job.run(stack, events, quiet=quiet or json)
         if json:
             print_json(end_as_json(end))
@@ -106,3 +111,13 @@ def run_command(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if end.state == "failed":
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _words(**options: object) -> list[str]:
+    """Options that differ from their defaults, as they are typed."""
+    return [
+        word
+        for name, value in options.items()
+        if value is not None
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]

@@ -42,6 +42,7 @@ class RunEnd:
     source: str  # the workflow's file, as it was given
     bound_seconds: float | None = None  # no schedule could have been faster
     is_interrupted: bool = False
+    options: Sequence[str] = ()  # what the command was given besides, to be given again
 
     @property
     def state(self) -> str:
@@ -55,6 +56,7 @@ class RunEnd:
         if not self.is_interrupted:
             return ""
         words = ["dataward", "run", self.source, "--out", str(self.record.directory), "--resume"]
+        words += self.options
         return " ".join(shlex.quote(encodable(Path(word))) for word in words)
 
 

@@ -1,5 +1,6 @@
 """One call of ``dataward run``: its record, what listens to it, and what that adds up to."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,9 @@ class RunJob:
         options: RunOptions,
         *,
         resume: bool,
+        given: Sequence[str] = (),
     ) -> None:
+        self._given = given
         self._workflow = workflow
         self._source = source
         self._directory = directory
@@ -96,6 +99,7 @@ class RunJob:
             str(self._source),
             self._bound_seconds(),
             is_interrupted,
+            self._given,
         )
 
     def _note_event(self, event: Event) -> None:

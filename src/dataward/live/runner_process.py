@@ -134,8 +134,10 @@ class RunnerProcess:
                 report = Report(gone=str(gone))
             except OSError as error:
                 report = Report(error=_surroundings(error), exit_code=1)
+            if report.error:
+                self._tidy_up(order)  # first: it may have filled the disk, and the node writes
             self._line.answer(report)
-            self._after(order)
+            self._tidy_up(order)  # while the node is busy with the report
 
     def _carry_out(self, order: Order) -> Report:
         self._sandbox.prepare(order.inputs, order.outputs)
@@ -181,8 +183,7 @@ class RunnerProcess:
             cpu_seconds=time.process_time() - cpu,
         )
 
-    def _after(self, order: Order) -> None:
-        """While the node is busy with the report."""
+    def _tidy_up(self, order: Order) -> None:
         try:
             self._sandbox.tidy()
         except OSError as error:

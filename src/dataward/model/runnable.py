@@ -23,6 +23,7 @@ def check_runnable(workflow: Workflow, provided: Callable[[FileId], bool]) -> No
     for file in workflow.file_ids:
         if not stays_inside(file):
             raise BadNameError("file", file, "is not a plain relative path, so it cannot be run")
+    _check_no_file_is_a_directory(workflow)
     for index, command in enumerate(workflow.commands):
         if not command:
             task = workflow.task_ids[index]
@@ -32,6 +33,18 @@ def check_runnable(workflow: Workflow, provided: Callable[[FileId], bool]) -> No
         readers = workflow.consumers.row(number)
         if readers.size and not provided(workflow.file_ids[number]):
             raise MissingInputError(workflow.file_ids[number], workflow.task_ids[int(readers[0])])
+
+
+def _check_no_file_is_a_directory(workflow: Workflow) -> None:
+    """``a`` and ``a/b`` cannot both be files, be it only among the outputs."""
+    names = set(workflow.file_ids)
+    for file in workflow.file_ids:
+        place = file.rpartition("/")[0]
+        while place:
+            if place in names:
+                problem = f"would be in a directory called {place!r}, which is a file"
+                raise BadNameError("file", file, problem)
+            place = place.rpartition("/")[0]
 
 
 def _check_order_follows_files(workflow: Workflow) -> None:

@@ -269,6 +269,7 @@ class Depot:
             if file.id in self._held:  # a copy fetched from an earlier generation
                 self.used_bytes -= self._held.pop(file.id).size_bytes
             self._held[file.id] = _Held(file.size_bytes, task, original=True)
+            self._unwanted.discard(file.id)  # made anew, for somebody
 
     def discard_outputs(self, outputs: Sequence[OutputFile]) -> None:
         for file in outputs:

@@ -265,10 +265,11 @@ class Executor:
             self.committer.let_go(spec.id)
 
     async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        """This node cannot take the task: any other may do better. Alone, try again later."""
+        """This node cannot take the task: any other may do better. Alone, it has failed."""
         others = [node for node in self.world.nodes if node != self.world.node]
         if not others:
-            await self._try_later(spec, attempt, reason)
+            self._ended(spec.id, attempt, "failed", reason)
+            self.committer.fail(spec.id, attempt, reason)
             return
         standing = await self.store.ask(Release(spec.id, attempt), Standing)
         self._ended(spec.id, attempt, "released", reason)
