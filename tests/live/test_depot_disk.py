@@ -1,0 +1,194 @@
+"""A node's files on a real disk, and how they get from one depot to another."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+
+from dataward.kernel import AsyncioKernel
+from dataward.live import depot_disk
+from dataward.live.backlog import Backlog
+from dataward.live.depot_disk import DepotDisk, Place, depot_contents
+from dataward.live.local_network import Wires
+from dataward.live.orders import Written
+from dataward.live.sandbox import put_in_depot
+from dataward.model.events import FileMoved
+from dataward.model.operations import ORIGIN, InputFile, OutputFile, TaskSpec
+from dataward.world import TransferFailed
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def backlog():
+    backlog = Backlog()
+    yield backlog
+    backlog.close()
+
+
+def a_disk(name, threads, backlog, held=None) -> DepotDisk:
+    return DepotDisk(Path("depot") / name, held or {}, threads, backlog)
+
+
+def a_spec(*outputs: str) -> TaskSpec:
+    files = tuple(OutputFile(name, 0) for name in outputs)
+    return TaskSpec("t", "t", (), (), (), files, 0.0, 1, 0, 0, "n", 0.0, 0, ("true",))
+
+
+def digest(content: bytes) -> str:
+    return blake3(content).hexdigest()
+
+
+def write(disk: DepotDisk, word: str = "1", **contents: bytes) -> list[OutputFile]:
+    """What a task's runner process does, and then its node."""
+    written = []
+    for name, content in contents.items():
+        Path(name).write_bytes(content)
+        place = put_in_depot(name, disk.directory, digest(content), f"{name}-{word}")
+        written.append(Written(name, len(content), digest(content), place))
+    disk.wrote("t", tuple(written))
+    return list(AsyncioKernel().run(disk.store_outputs(a_spec(*contents))))
+
+
+def test_outputs_are_stored_under_their_content_and_found_again(threads, backlog):
+    disk = a_disk("n0", threads, backlog)
+
+    stored = write(disk, a=b"one", b=b"two")
+
+    assert stored == [OutputFile("a", 3, digest(b"one")), OutputFile("b", 3, digest(b"two"))]
+    assert Path(disk.where("a").path).read_bytes() == b"one"
+    assert depot_contents(Path(disk.directory)).keys() == {digest(b"one"), digest(b"two")}
+
+
+def test_a_large_output_is_hashed_and_named_by_the_node(threads, backlog):
+    disk = a_disk("n0", threads, backlog)
+    incoming = Path(disk.directory) / "incoming"
+    incoming.mkdir()
+    (incoming / "x-1").write_bytes(b"large")
+    disk.wrote("t", (Written("big", 5, "", str(incoming / "x-1")),))
+
+    (stored,) = AsyncioKernel().run(disk.store_outputs(a_spec("big")))
+
+    assert stored.digest == digest(b"large")
+    assert Path(disk.where("big").path).read_bytes() == b"large"
+    assert not list(incoming.iterdir())
+
+
+def test_what_was_only_on_its_way_into_a_depot_is_not_in_it(threads, backlog):
+    disk = a_disk("n0", threads, backlog)
+    incoming = Path(disk.directory) / "incoming"
+    incoming.mkdir()
+    (incoming / "x-1").write_bytes(b"half")
+
+    assert depot_contents(Path(disk.directory)) == {}
+    assert not list(incoming.iterdir())
+    assert depot_contents(Path("nowhere")) == {}
+
+
+def test_files_that_are_alike_go_each_by_itself(threads, backlog):
+    disk = a_disk("n0", threads, backlog)
+    write(disk, a=b"same")
+    write(disk, b=b"same")
+
+    disk.remove("a")
+    backlog.close()
+
+    assert disk.where("a") is None
+    assert Path(disk.where("b").path).read_bytes() == b"same"
+
+
+def test_what_is_outside_is_never_removed(threads, backlog):
+    Path("mine").write_bytes(b"mine")
+    place = Place(str(Path("mine").absolute()), 4, digest(b"mine"), True)
+    disk = a_disk("n0", threads, backlog, {"mine": place})
+
+    disk.remove("mine")
+    backlog.close()
+
+    assert Path("mine").exists()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_new_files_are_synced_once_one_by_one_or_all_at_once(
+    is_known, threads, backlog, monkeypatch
+):
+    synced, whole = [], []
+    monkeypatch.setattr(depot_disk, "_sync", synced.append)
+    monkeypatch.setattr(depot_disk, "sync_file_system", lambda p: whole.append(p) or is_known)
+    disk = a_disk("n0", threads, backlog)
+
+    write(disk, a=b"one")
+    disk.sync_new()
+    assert synced == [disk.where("a").path, disk.directory]
+
+    synced.clear()
+    names = [f"f{i}" for i in range(depot_disk.SYNC_ALL_FILES)]
+    write(disk, **{name: name.encode() for name in names})
+    disk.sync_new()
+    disk.sync_new()
+    assert whole == [disk.directory]
+    assert len(synced) == (0 if is_known else len(names) + 1)
+
+
+def test_the_whole_file_system_can_be_synced():
+    assert depot_disk.sync_file_system(os.curdir)
+
+
+# --- between nodes -------------------------------------------------------------------------------
+
+
+def two_nodes(threads, backlog, outside=None):
+    events = []
+    wires = Wires(AsyncioKernel(), events.append, outside or {})
+    disks = [a_disk(name, threads, backlog) for name in ("n0", "n1")]
+    networks = [wires.plug_in(f"n{i}", disk) for i, disk in enumerate(disks)]
+    return disks, networks, events
+
+
+def fetch(network, file: InputFile, source: str) -> None:
+    AsyncioKernel().run(network.fetch(file, source))
+
+
+def test_a_file_fetched_is_at_both_nodes_and_stays_at_one_when_the_other_drops_it(threads, backlog):
+    (here, there), (_, network), events = two_nodes(threads, backlog)
+    (stored,) = write(here, a=b"one")
+
+    fetch(network, InputFile("a", 3, "t", stored.digest), "n0")
+    here.remove("a")
+    backlog.close()
+
+    assert Path(there.where("a").path).read_bytes() == b"one"
+    (moved,) = events
+    assert isinstance(moved, FileMoved)
+    assert (moved.source, moved.target, moved.size_bytes) == ("n0", "n1", 3)
+
+
+def test_what_a_node_has_not_or_has_otherwise_is_not_fetched(threads, backlog):
+    (here, there), (_, network), events = two_nodes(threads, backlog)
+    write(here, a=b"one")
+
+    with pytest.raises(TransferFailed, match="another"):
+        fetch(network, InputFile("a", 3, "t", digest(b"other")), "n0")
+    with pytest.raises(TransferFailed, match="no 'b'"):
+        fetch(network, InputFile("b", 3, "t"), "n0")
+    with pytest.raises(TransferFailed):
+        fetch(network, InputFile("a", 3, ""), ORIGIN)
+    assert there.where("a") is None
+    assert not events
+
+
+def test_what_is_outside_is_only_pointed_at(threads, backlog):
+    Path("mine").write_bytes(b"mine")
+    place = Place(str(Path("mine").absolute()), 4, digest(b"mine"), True)
+    (_, there), (_, network), _ = two_nodes(threads, backlog, {"mine": place})
+
+    fetch(network, InputFile("mine", 4, ""), ORIGIN)
+
+    assert there.where("mine") == place
+    assert depot_contents(Path(there.directory)) == {}
