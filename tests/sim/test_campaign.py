@@ -420,6 +420,16 @@ def test_copies_make_room_for_what_is_needed() -> None:
     assert not [end for task in run.records for end in run.ends(task) if end[1] != "won"]
 
 
+def test_a_disk_that_stays_full_fails_the_task_of_a_node_that_is_alone() -> None:
+    def fill(simulation: Simulation) -> None:
+        simulation.hosts["n0"].capacity_bytes = 0.0
+
+    run = simulate(one_task(10.0, writes=GB), cheap(*machines(1)), meddle=fill)
+
+    outcomes = [outcome for _, outcome in run.ends("t0")]
+    assert outcomes == ["released"] * 30 + ["failed"]
+
+
 def test_a_disk_that_is_full_for_a_while_only_delays() -> None:
     def fill_for_a_minute(simulation: Simulation) -> None:
         host = simulation.hosts["n0"]

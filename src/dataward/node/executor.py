@@ -56,12 +56,18 @@ class Attempts:
     _running: dict[TaskId, Fiber[None]] = field(default_factory=dict)
     _generations: dict[TaskId, int] = field(default_factory=dict)
     _started: set[TaskId] = field(default_factory=set)  # those that have come to run
+    _full: dict[TaskId, int] = field(default_factory=dict)  # how often there was no room
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self._running
 
     def __len__(self) -> int:
         return len(self._running)
+
+    def may_wait_for_room(self, task: TaskId, settings: NodeSettings) -> bool:
+        """Whether to try a task again for which there was no room: somebody may make some."""
+        self._full[task] = self._full.get(task, 0) + 1
+        return self._full[task] <= settings.full_disk_tries
 
     def start(self, task: TaskId) -> None:
         """Its process runs from now on."""
@@ -265,8 +271,11 @@ class Executor:
             self.committer.let_go(spec.id)
 
     async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        """This node cannot take the task: any other may do better. Alone, it has failed."""
+        """This node cannot take the task: any other may do better. Alone, wait for room a while."""
         others = [node for node in self.world.nodes if node != self.world.node]
+        if not others and self.attempts.may_wait_for_room(spec.id, self.settings):
+            await self._try_later(spec, attempt, reason)
+            return
         if not others:
             self._ended(spec.id, attempt, "failed", reason)
             self.committer.fail(spec.id, attempt, reason)

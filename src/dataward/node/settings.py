@@ -30,6 +30,7 @@ class NodeSettings:
     fetch_rounds: int = 3  # ours: tries at every copy before a file is given up for lost
     retry_seconds: float = 0.5  # ours: between such tries, and between calls to a store that fails
     retry_seconds_max: float = 10.0
+    full_disk_tries: int = 30  # ours: how often a node that is alone waits for room on its disk
     patrol_limit: int = 2048  # ours: stuck tasks looked after at a time
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
     company_seconds: float = 0.05  # ours: how long what is not urgent waits for more to send
