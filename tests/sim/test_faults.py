@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from dataward.errors import SettingError
 from dataward.model.events import FaultInjected, NodeJoined, NodeLost
+from dataward.model.seeds import seeded
 from dataward.model.states import TaskState
 from dataward.sim.faults import PRESETS, Fault, FaultPlan, draw_faults, inject, parse_faults
 from dataward.sim.interference import Interference, StoreFate
-from dataward.sim.simulation import Simulation, seeded
+from dataward.sim.simulation import Simulation
 from sim.small_runs import Run, adage, cheap, equal_tasks, machines, one_task, simulate
 
 NODES = [f"n{i:02}" for i in range(20)]

@@ -21,8 +21,9 @@ from dataward.model.events import (
 )
 from dataward.model.operations import ORIGIN
 from dataward.model.platform import Machine, Placement, Platform, StoreModel, uniform_platform
+from dataward.model.seeds import seeded
 from dataward.model.states import ALLOWED, TaskState
-from dataward.sim.simulation import Simulation, Stuck, seeded
+from dataward.sim.simulation import Simulation, Stuck
 from sim.small_runs import (
     FREE_STORE,
     GB,

@@ -5,12 +5,10 @@ functions, as they come.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 
 import psutil
 
@@ -24,6 +22,7 @@ from dataward.model.events import Emit
 from dataward.model.messages import WorkQueued
 from dataward.model.operations import AttemptId, NodeId
 from dataward.model.platform import Platform, uniform_platform
+from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.node import Node
 from dataward.node.settings import NodeSettings
@@ -192,9 +191,3 @@ class Session:
 
         future = self._loop.run_in_executor(self._sync_thread, sync_and_work)
         future.add_done_callback(lambda over: None if over.cancelled() else done(over.result()))
-
-
-def seeded(*words: object) -> Random:
-    """A random stream of its own for each purpose."""
-    digest = hashlib.blake2b("\0".join(map(str, words)).encode(), digest_size=16).digest()
-    return Random(int.from_bytes(digest, "big"))

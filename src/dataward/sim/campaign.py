@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 
 from dataward.model.events import Event
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
+from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 from dataward.node.settings import NodeSettings
 from dataward.plan.bounds import makespan_bounds
 from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.invariants import Checker
-from dataward.sim.simulation import Outcome, Simulation, seeded
+from dataward.sim.simulation import Outcome, Simulation
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 

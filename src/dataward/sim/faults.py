@@ -9,8 +9,9 @@ from random import Random
 from dataward.errors import SettingError
 from dataward.model.events import FaultInjected
 from dataward.model.operations import NodeId
+from dataward.model.seeds import seeded
 from dataward.sim.invariants import Checker
-from dataward.sim.simulation import Simulation, seeded
+from dataward.sim.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from random import Random
 from typing import Any
 
 from dataward.errors import DatawardError
@@ -20,6 +18,7 @@ from dataward.model.events import (
 from dataward.model.messages import WorkQueued
 from dataward.model.operations import Answer, NodeId, Operation
 from dataward.model.platform import Placement, Platform
+from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, Workflow
 from dataward.node.client import Client, task_specs
 from dataward.node.node import Node
@@ -57,12 +56,6 @@ class Outcome:
     failed: int
     messages: int
     store_calls: int
-
-
-def seeded(*words: object) -> Random:
-    """A random stream of its own for each purpose, the same in every process."""
-    digest = blake2b("\0".join(map(str, words)).encode(), digest_size=16).digest()
-    return Random(int.from_bytes(digest, "big"))
 
 
 @dataclass
