@@ -18,10 +18,10 @@ from dataward.kernel.interface import (
     Queue,
     TimedOut,
 )
+from dataward.model.answers import Answer
 from dataward.model.events import Emit
 from dataward.model.messages import Message
 from dataward.model.operations import (
-    Answer,
     AttemptId,
     Commit,
     InputFile,

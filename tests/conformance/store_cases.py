@@ -5,30 +5,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dataward.kernel import VirtualKernel
+from dataward.model.answers import (
+    Answer,
+    Claimed,
+    Findings,
+    Membership,
+    Orphans,
+    Page,
+    Standing,
+    Suspect,
+    Undelivered,
+    Unfinished,
+)
 from dataward.model.operations import (
     Advance,
-    Answer,
     AttemptId,
     Begin,
     Claim,
-    Claimed,
     Commit,
     Copy,
     Delivered,
     Enqueue,
     Fail,
-    Findings,
     InputFile,
     Join,
     LetGo,
     Look,
-    Membership,
     NodeId,
     Notify,
     Operation,
-    Orphans,
     OutputFile,
-    Page,
     Patrol,
     Postpone,
     Probe,
@@ -38,13 +44,9 @@ from dataward.model.operations import (
     Renew,
     Reopen,
     Replicate,
-    Standing,
     Submit,
-    Suspect,
     TakeOver,
     TaskSpec,
-    Undelivered,
-    Unfinished,
 )
 from dataward.model.states import TaskState
 from dataward.world import Store

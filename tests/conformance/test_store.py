@@ -11,25 +11,27 @@ import pytest
 
 from conformance.store_cases import HOLD, LEASE, STALE, Asker, HandClock, a_task, entry, run_alone
 from dataward.kernel import VirtualKernel
+from dataward.model.answers import (
+    Begun,
+    Committed,
+    Failing,
+    Findings,
+    Membership,
+    Refused,
+    Standing,
+)
 from dataward.model.operations import (
     AddCopies,
-    Begun,
     Commit,
-    Committed,
     Copy,
     DropCopies,
     Fail,
-    Failing,
-    Findings,
     Look,
-    Membership,
     QueueEntry,
     Recounted,
-    Refused,
     ReportLoad,
     Restate,
     Seize,
-    Standing,
     Submit,
     shard_of,
 )

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataward.model.answers import Begun
 from dataward.model.events import Event, FileEvicted, FileMoved, FileStored
-from dataward.model.operations import Begun, Commit, Copy, InputFile, OutputFile, TaskSpec
+from dataward.model.operations import Commit, Copy, InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.depot import Depot, InputLost
 from dataward.node.settings import NodeSettings

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dataward.kernel import VirtualKernel
-from dataward.model.operations import QueueEntry, Standing
+from dataward.model.answers import Standing
+from dataward.model.operations import QueueEntry
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.ready_queue import UNKNOWN_SECONDS, ReadyQueue, entry_for, weight

@@ -3,6 +3,7 @@
 import pytest
 
 from builders import a_diamond
+from dataward.model.answers import Answer, Begun, Committed, Findings, Membership, Orphans, Standing
 from dataward.model.events import (
     AttemptAdvanced,
     AttemptBegan,
@@ -13,20 +14,13 @@ from dataward.model.events import (
     NodeLost,
 )
 from dataward.model.operations import (
-    Answer,
     Begin,
-    Begun,
     Commit,
-    Committed,
-    Findings,
     Join,
-    Membership,
     Operation,
-    Orphans,
     Renew,
     Reopen,
     Seize,
-    Standing,
     TakeOver,
     TaskSpec,
 )

@@ -13,16 +13,8 @@ from math import inf
 import pytest
 
 from dataward.generate import generate
-from dataward.model.operations import (
-    Answer,
-    Claim,
-    Commit,
-    Notify,
-    Orphans,
-    Patrol,
-    Seize,
-    Undelivered,
-)
+from dataward.model.answers import Answer, Orphans, Undelivered
+from dataward.model.operations import Claim, Commit, Notify, Patrol, Seize
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import run_trial, small_cluster

@@ -9,20 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from conformance.store_cases import a_task, entry, node_of
+from dataward.model.answers import Begun, Committed, Findings, Standing
 from dataward.model.operations import (
     AddCopies,
     Advance,
     Begin,
-    Begun,
     Claim,
     Commit,
-    Committed,
     Copy,
     Delivered,
     DropCopies,
     Enqueue,
     Fail,
-    Findings,
     Join,
     LetGo,
     Look,
@@ -39,7 +37,6 @@ from dataward.model.operations import (
     ReportLoad,
     Restate,
     Seize,
-    Standing,
     Submit,
     TakeOver,
 )

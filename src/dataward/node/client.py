@@ -4,19 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from dataward.model.answers import Answer, Findings, Standing
 from dataward.model.operations import (
     AddCopies,
-    Answer,
     Copy,
     Enqueue,
-    Findings,
     InputFile,
     NodeId,
     Operation,
     OutputFile,
     QueueEntry,
     Recounted,
-    Standing,
     Submit,
     TaskSpec,
 )

@@ -9,25 +9,21 @@ moment for company.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dataward.model.answers import Answer, Committed, Failing, Membership, Refused
 from dataward.model.events import AttemptEnded, TaskFinished
 from dataward.model.messages import Stop
 from dataward.model.operations import (
     AddCopies,
     Advance,
-    Answer,
     AttemptId,
     Commit,
-    Committed,
     Copy,
     DropCopies,
     Fail,
-    Failing,
     LetGo,
-    Membership,
     NodeId,
     Operation,
     OutputFile,
-    Refused,
     ReportLoad,
     incarnation_of,
 )

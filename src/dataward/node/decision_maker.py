@@ -7,21 +7,17 @@ index by lease expiry, so that each phase is one call whatever the number of tas
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from dataward.model.answers import Claimed, Membership, Orphans, Standing, Suspect
 from dataward.model.events import TaskPlaced, TaskTakenOver
 from dataward.model.messages import Confirm
 from dataward.model.operations import (
     Claim,
-    Claimed,
     LetGo,
-    Membership,
     NodeId,
-    Orphans,
     Probe,
     QueueEntry,
     Restate,
     Seize,
-    Standing,
-    Suspect,
     TakeOver,
 )
 from dataward.model.states import TaskState

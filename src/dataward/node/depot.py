@@ -3,18 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
-from dataward.model.operations import (
-    ORIGIN,
-    Begun,
-    Copy,
-    InputFile,
-    Look,
-    NodeId,
-    OutputFile,
-    Standing,
-    TaskSpec,
-)
+from dataward.model.operations import ORIGIN, Copy, InputFile, Look, NodeId, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots

@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
+from dataward.model.answers import Begun, Refused, Standing
 from dataward.model.events import (
     AttemptAdvanced,
     AttemptBegan,
@@ -15,16 +16,13 @@ from dataward.model.events import (
 from dataward.model.operations import (
     AttemptId,
     Begin,
-    Begun,
     Look,
     NodeId,
     Notify,
     Postpone,
     QueueEntry,
-    Refused,
     Release,
     Reopen,
-    Standing,
     TaskSpec,
 )
 from dataward.model.states import FINAL, TaskState

@@ -6,6 +6,7 @@ Telling may be repeated by anyone at any time: a notice is remembered, not count
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from dataward.model.answers import Standing
 from dataward.model.events import TaskFinished, TaskPlaced
 from dataward.model.messages import WorkQueued
 from dataward.model.operations import (
@@ -17,7 +18,6 @@ from dataward.model.operations import (
     Notify,
     Operation,
     QueueEntry,
-    Standing,
 )
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId

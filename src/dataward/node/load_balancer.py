@@ -10,8 +10,9 @@ from math import isqrt
 
 import msgspec
 
+from dataward.model.answers import Membership, Standing
 from dataward.model.events import WorkGiven
-from dataward.model.operations import Membership, NodeId, Probe, QueueEntry, Replicate, Standing
+from dataward.model.operations import NodeId, Probe, QueueEntry, Replicate
 from dataward.node.committer import Committer
 from dataward.node.herald import Herald
 from dataward.node.ready_queue import ReadyQueue

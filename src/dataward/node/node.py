@@ -1,8 +1,9 @@
 """The node: its components, joined over one world."""
 
+from dataward.model.answers import Membership
 from dataward.model.events import NodeJoined
 from dataward.model.messages import Confirm, Message, WorkQueued
-from dataward.model.operations import Join, LetGo, Membership, Release
+from dataward.model.operations import Join, LetGo, Release
 from dataward.model.workflow import TaskId
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker

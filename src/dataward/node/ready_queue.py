@@ -6,7 +6,8 @@ only own tasks may be given away.
 
 from heapq import heappop, heappush
 
-from dataward.model.operations import QueueEntry, Standing
+from dataward.model.answers import Standing
+from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 from dataward.world import Event
 

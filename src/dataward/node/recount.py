@@ -6,16 +6,8 @@ is ready but perhaps nobody's is queued again. Attempts that the store forgot, o
 reason, are the patrol's to find.
 """
 
-from dataward.model.operations import (
-    Findings,
-    Look,
-    Notify,
-    Operation,
-    Page,
-    Recount,
-    Recounted,
-    Standing,
-)
+from dataward.model.answers import Findings, Page, Standing
+from dataward.model.operations import Look, Notify, Operation, Recount, Recounted
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald

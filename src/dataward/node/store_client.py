@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from dataward.model.operations import Answer, Operation
+from dataward.model.answers import Answer
+from dataward.model.operations import Operation
 from dataward.node.settings import NodeSettings
 from dataward.world import Kernel, Store, StoreUnavailable
 

@@ -6,18 +6,9 @@ ADAGE's Listing 5 renews a heartbeat for each task; one lease for the node cover
 from dataclasses import dataclass, field
 from itertools import count
 
+from dataward.model.answers import Findings, Membership, Standing, Undelivered
 from dataward.model.events import TaskFinished
-from dataward.model.operations import (
-    Commit,
-    Findings,
-    Look,
-    Membership,
-    Patrol,
-    Renew,
-    Standing,
-    Undelivered,
-    shard_of,
-)
+from dataward.model.operations import Commit, Look, Patrol, Renew, shard_of
 from dataward.model.states import FINAL, TaskState
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from dataward.model.answers import Answer, Begun, Committed, Findings, Membership, Standing
 from dataward.model.events import (
     AttemptAdvanced,
     AttemptBegan,
@@ -20,22 +21,16 @@ from dataward.model.events import (
 )
 from dataward.model.operations import (
     ORIGIN,
-    Answer,
     AttemptId,
     Begin,
-    Begun,
     Commit,
-    Committed,
-    Findings,
     Join,
-    Membership,
     NodeId,
     Operation,
     Probe,
     Renew,
     Reopen,
     Seize,
-    Standing,
     TakeOver,
     incarnation_of,
     shard_of,

@@ -7,6 +7,7 @@ from typing import Any
 
 from dataward.errors import DatawardError
 from dataward.kernel.virtual import VirtualKernel
+from dataward.model.answers import Answer
 from dataward.model.events import (
     Event,
     FileStored,
@@ -16,7 +17,7 @@ from dataward.model.events import (
     RunStarted,
 )
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import Answer, NodeId, Operation
+from dataward.model.operations import NodeId, Operation
 from dataward.model.platform import Placement, Platform
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, Workflow

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dataward.kernel.virtual import VirtualKernel
-from dataward.model.operations import Answer, Operation, shard_of
+from dataward.model.answers import Answer
+from dataward.model.operations import Operation, shard_of
 from dataward.model.platform import StoreModel
 from dataward.sim.interference import Interference, StoreFate
 from dataward.stores.shard import Shard

@@ -16,8 +16,8 @@ from typing import Self
 import msgspec
 
 from dataward.errors import FormatError, SettingError
+from dataward.model.answers import Answer
 from dataward.model.operations import (
-    Answer,
     AttemptId,
     Commit,
     Fail,

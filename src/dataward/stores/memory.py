@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from dataward.model.operations import Answer, Operation, shard_of
+from dataward.model.answers import Answer
+from dataward.model.operations import Operation, shard_of
 from dataward.stores.shard import Shard
 
 

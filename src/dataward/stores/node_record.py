@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from dataward.model.operations import Claimed, Membership, NodeId, QueueEntry
+from dataward.model.answers import Claimed, Membership
+from dataward.model.operations import NodeId, QueueEntry
 from dataward.model.workflow import TaskId
 
 

@@ -5,16 +5,13 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 
+from dataward.model.answers import Answer, Claimed, Membership, Orphans
 from dataward.model.operations import (
-    Answer,
     Claim,
-    Claimed,
     Enqueue,
     Join,
     LetGo,
-    Membership,
     NodeId,
-    Orphans,
     Patrol,
     Probe,
     Renew,

@@ -9,10 +9,10 @@ for asking.
 from collections.abc import Callable
 from typing import Any
 
+from dataward.model.answers import Answer, Findings
 from dataward.model.operations import (
     AddCopies,
     Advance,
-    Answer,
     Begin,
     Claim,
     Commit,
@@ -20,7 +20,6 @@ from dataward.model.operations import (
     DropCopies,
     Enqueue,
     Fail,
-    Findings,
     Join,
     LetGo,
     Look,
