@@ -4,7 +4,6 @@ The command gets a process group of its own. When its first process ends, the re
 killed, and so is whoever left the group: this process is the one that orphans fall to.
 """
 
-import ctypes
 import errno
 import os
 import select
@@ -15,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 
+from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
 
 TICK_SECONDS = 0.1  # how often a long command's memory and logs are looked at
@@ -50,12 +49,7 @@ def die_with_parent(yes: bool) -> None:
 
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        _libc().prctl(option, value, 0, 0, 0)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+        libc().prctl(option, value, 0, 0, 0)
 
 
 class Commands:

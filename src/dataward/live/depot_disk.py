@@ -7,19 +7,19 @@ disk before its files are.
 """
 
 import asyncio
-import ctypes
 import os
 import stat
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import inf
 from pathlib import Path
 
 from dataward.live.backlog import Backlog
 from dataward.live.input_digests import file_digest
+from dataward.live.libc import libc
 from dataward.live.orders import Input, Written
 from dataward.live.sandbox import digest_in, place_in_depot, put_in_depot
 from dataward.model.operations import Commit, OutputFile, TaskSpec
@@ -174,18 +174,13 @@ def _remove(path: str) -> None:
 
 def sync_file_system(path: str) -> bool:
     """Have all of the file system that holds this on the disk. False where that cannot be asked."""
-    if not hasattr(_libc(), "syncfs"):
+    if not hasattr(libc(), "syncfs"):
         return False
     file = os.open(path, os.O_RDONLY)
     try:
-        return bool(_libc().syncfs(file) == 0)
+        return bool(libc().syncfs(file) == 0)
     finally:
         os.close(file)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 def _sync(path: str) -> None:
