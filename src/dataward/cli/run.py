@@ -19,7 +19,7 @@ from dataward.formats import read_workflow
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.preparation import stem_of
 from dataward.live.run_directory import RunDirectory
-from dataward.live.session import Machine
+from dataward.live.session import Slice
 from dataward.live.workflow_run import RunOptions
 from dataward.model.quantities import parse_seconds
 
@@ -81,7 +81,7 @@ def run_command(
     for_node = [change for change in changes if change not in for_runner]
     runner = RunnerSettings(time_limit_seconds=parse_seconds(time_limit) if time_limit else 0.0)
     options = RunOptions(
-        machine=Machine(nodes, slots or os.cpu_count() or 1),
+        machine=Slice(nodes, slots or os.cpu_count() or 1),
         strategy=chosen_strategy(strategy, for_node),
         runner=change_settings(runner, for_runner),
         retries=retries,

@@ -20,7 +20,7 @@ from dataward.live.call_functions import FunctionTable
 from dataward.live.call_future import CallFuture
 from dataward.live.call_loop import CallLoop
 from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Machine
+from dataward.live.session import Slice
 from dataward.model.events import Emit
 
 P = ParamSpec("P")
@@ -60,7 +60,7 @@ class CallExecutor(Executor):
         self._calls = 0
         self._is_shut = False
         self._loop = CallLoop(
-            Machine(nodes, slots),
+            Slice(nodes, slots),
             None if directory is None else Path(directory).absolute(),
             RunnerSettings(time_limit_seconds=time_limit_seconds),
             on_event,

@@ -27,7 +27,7 @@ from dataward.live.calls import encode_bundle
 from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.runner_pool import RAN_TOO_LONG
-from dataward.live.session import Machine, Session, SessionPaths
+from dataward.live.session import Session, SessionPaths, Slice
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.operations import (
     Enqueue,
@@ -50,7 +50,7 @@ _log = logging.getLogger("dataward")
 class CallLoop:
     def __init__(
         self,
-        machine: Machine,
+        machine: Slice,
         directory: Path | None,
         runner_settings: RunnerSettings,
         on_event: Emit | None,

@@ -43,8 +43,8 @@ class SessionPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What of this machine is used."""
+class Slice:
+    """The part of this machine that is used."""
 
     nodes: int
     slots: int  # of each node
@@ -59,7 +59,7 @@ class Session:
 
     kernel: AsyncioKernel
     paths: SessionPaths
-    machine: Machine
+    machine: Slice
     strategy: Strategy
     runner_settings: RunnerSettings
     incarnation: int  # never the same twice in one store or one list of events

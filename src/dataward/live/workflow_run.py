@@ -20,7 +20,7 @@ from dataward.live.live_runner import RunnerSettings
 from dataward.live.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.live.preparation import Preparation, Preparer
 from dataward.live.run_directory import RunDirectory, RunRecord, file_name_for
-from dataward.live.session import Machine, Session, SessionPaths
+from dataward.live.session import Session, SessionPaths, Slice
 from dataward.model.events import (
     Event,
     NodeFacts,
@@ -53,7 +53,7 @@ class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    machine: Machine
+    machine: Slice
     strategy: Strategy
     runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
     retries: int = 0
