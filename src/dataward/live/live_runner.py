@@ -48,6 +48,9 @@ class LiveRunner:
     on_gone: Callable[[FileId], None]  # no depot has it any more
 
     async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
+        for file in task.inputs:
+            if self.disk.where(file.id) is None:  # spoiled and dropped since it was staged
+                return self._without(task, file.id)
         order = self._order(task, attempt)
         try:
             report = await self._carry_out(order)
