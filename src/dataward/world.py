@@ -3,7 +3,7 @@
 A node that asked for anything not named here could not be simulated, so nothing else exists.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -42,6 +42,7 @@ __all__ = [
     "FiberCancelled",
     "Kernel",
     "Network",
+    "OnStart",
     "Queue",
     "RunResult",
     "Runner",
@@ -139,8 +140,9 @@ class Disk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run of a task ended, and what it took; ``error`` is empty if it succeeded."""
+    """When and how a run of a task ended, and what it took; ``error`` is empty if it succeeded."""
 
+    ended_at: float
     error: str = ""
     exit_code: int = 0
     signal: int = 0  # what killed it, if anything did
@@ -149,9 +151,16 @@ class RunResult:
     peak_memory_bytes: int = 0
 
 
+OnStart = Callable[[float], None]
+"""Told when a run of a task began; perhaps a little later."""
+
+
 class Runner(Protocol):
-    async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
-        """Execute a task whose inputs are ready. Cancelling the call ends the execution."""
+    async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
+        """Execute a task whose inputs are ready. Cancelling the call ends the execution.
+
+        If it is given more than there are cores for, those wait their turn.
+        """
         ...
 
 

@@ -30,7 +30,7 @@ def with_a_pool(use: Callable[[RunnerPool], Awaitable[None]]) -> None:
     """Call it with runner processes at hand, which are gone afterwards."""
     Path("logs").mkdir()
     Path("depot").mkdir()
-    pool = RunnerPool(Path("work").absolute())
+    pool = RunnerPool(Path("work").absolute(), 2)
 
     async def main() -> None:
         try:

@@ -131,3 +131,79 @@ def test_no_place_is_lost_or_given_twice(
     assert started == sorted(started, key=int)  # in the order they came
     spared = {str(i) for i in range(len(named))} - {str(i) for _, i in cancel}
     assert spared <= set(started)
+
+
+# --- debts ---------------------------------------------------------------------------------------
+
+
+class Lender:
+    """Takes places and gives them back, at one moment."""
+
+    def __init__(self, total: int, debt: int) -> None:
+        self.kernel = VirtualKernel()
+        self.slots = Slots(self.kernel, total)
+        self.slots.allow_debt(debt)
+        self.had: list[str] = []
+
+    async def take(self, name: str, amount: int = 1) -> None:
+        await self.slots.take(amount)
+        self.had.append(name)
+
+    def spawn(self, *names: str, amount: int = 1) -> None:
+        for name in names:
+            self.kernel.spawn(self.take(name, amount), name)
+
+    async def settle(self) -> None:
+        await self.kernel.sleep(0)
+
+
+def test_with_a_debt_allowed_single_places_are_given_before_they_are_free() -> None:
+    shop = Lender(2, debt=3)
+
+    async def main() -> None:
+        shop.spawn("a", "b", "c", "d", "e", "f")
+        await shop.settle()
+        assert shop.had == ["a", "b", "c", "d", "e"]
+        assert shop.slots.free == -3
+
+        shop.slots.give_back()
+        await shop.settle()
+        assert shop.had[-1] == "f"
+
+    shop.kernel.run(main())
+
+
+def test_one_who_needs_several_waits_until_all_debts_are_paid_and_is_not_overtaken() -> None:
+    shop = Lender(2, debt=2)
+
+    async def main() -> None:
+        shop.spawn("a", "b", "c")
+        shop.spawn("wide", amount=2)
+        shop.spawn("late")
+        await shop.settle()
+        for given_back in range(3):
+            assert shop.had == ["a", "b", "c"], given_back
+            shop.slots.give_back()
+            await shop.settle()
+        assert shop.had == ["a", "b", "c", "wide", "late"]
+
+    shop.kernel.run(main())
+
+
+def test_a_debt_allowed_later_serves_those_who_wait() -> None:
+    shop = Lender(1, debt=0)
+
+    async def main() -> None:
+        shop.spawn("a", "b")
+        await shop.settle()
+        assert shop.had == ["a"]
+        shop.slots.allow_debt(1)
+        await shop.settle()
+        assert shop.had == ["a", "b"]
+        shop.slots.allow_debt(0)
+        shop.spawn("c")
+        shop.slots.give_back()
+        await shop.settle()
+        assert shop.had == ["a", "b"], "the debt is paid first"
+
+    shop.kernel.run(main())

@@ -259,6 +259,10 @@ class AsyncioKernel:
         # Not the loop's own time, which on uvloop stands still while a fiber runs.
         return time.monotonic() - self._epoch_seconds
 
+    def time_at(self, monotonic_seconds: float) -> float:
+        """What `now` was when the system's monotonic clock, which all processes share, was so."""
+        return monotonic_seconds - self._epoch_seconds
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(min(seconds, _FOREVER_SECONDS))
 

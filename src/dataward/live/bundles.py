@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 
+from dataward.node.lead import believed
+
 
 @dataclass(frozen=True, slots=True)
 class BundleSettings:
@@ -35,8 +37,7 @@ class Pace:
 
     def learn(self, calls: int, seconds: float) -> None:
         """So many calls took so long. What is slower than expected is believed at once."""
-        each, known = seconds / calls, self.seconds
-        self.seconds = each if known < 0 or each > known else known + (each - known) / 4
+        self.seconds = believed(self.seconds, seconds / calls)
         self.largest = max(self.largest, calls)
 
 

@@ -26,7 +26,7 @@ from dataward.live.call_results import RecentFiles
 from dataward.live.calls import encode_bundle
 from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
-from dataward.live.runner_pool import RAN_TOO_LONG
+from dataward.live.runner_connection import RAN_TOO_LONG
 from dataward.live.session import Session, SessionPaths, Slice
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.operations import (

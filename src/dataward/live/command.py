@@ -11,9 +11,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
@@ -52,15 +53,25 @@ def _prctl(option: int, value: int) -> None:
         libc().prctl(option, value, 0, 0, 0)
 
 
+class Caller(Protocol):
+    """Whoever has a command run, and may call it off meanwhile."""
+
+    def fileno(self) -> int:
+        """A file that becomes readable when there is something to attend to."""
+        ...
+
+    def attend(self) -> bool:
+        """See to what there is. Whether the command is to be ended."""
+        ...
+
+    def patience_seconds(self) -> float:
+        """How soon to attend to it in any case."""
+        ...
+
+
 class Commands:
-    """Starts commands. ``is_cancelled`` looks whether the node has called the task off.
-
-    ``wake`` is a file that becomes readable when there may be something to look at.
-    """
-
-    def __init__(self, wake: int, is_cancelled: Callable[[], bool]) -> None:
-        self._wake = wake
-        self._is_cancelled = is_cancelled
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
         self._programs: dict[str, str] = {}
         self._environments: dict[int, Mapping[bytes, bytes]] = {}
 
@@ -138,9 +149,10 @@ class Commands:
         try:
             poll = select.poll()
             poll.register(handle, select.POLLIN)
-            poll.register(self._wake, select.POLLIN)
+            poll.register(self._caller.fileno(), select.POLLIN)
             while True:
-                ready = dict(poll.poll(_pause_seconds(limits, began) * 1000))
+                pause = min(_pause_seconds(limits, began), self._caller.patience_seconds())
+                ready = dict(poll.poll(max(0.0, pause) * 1000))
                 if handle in ready:
                     return ""
                 why = self._why_end(process, streams, limits, began)
@@ -151,7 +163,7 @@ class Commands:
             os.close(handle)
 
     def _why_end(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
-        if self._is_cancelled():
+        if self._caller.attend():
             return "it was called off"
         if limits.seconds and time.monotonic() - began >= limits.seconds:
             return f"it ran longer than its time limit of {limits.seconds:g} s"

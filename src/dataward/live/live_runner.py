@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.calls import CALLS
 from dataward.live.depot_disk import DepotDisk
 from dataward.live.orders import Limits, Order, Report
@@ -11,7 +12,7 @@ from dataward.model.function_calls import CALL
 from dataward.model.operations import AttemptId, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.depot import InputLost
-from dataward.world import RunResult
+from dataward.world import OnStart, RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class RunnerSettings:
 
 @dataclass
 class LiveRunner:
+    kernel: AsyncioKernel
     pool: RunnerPool
     disk: DepotDisk
     settings: RunnerSettings
@@ -47,15 +49,15 @@ class LiveRunner:
     on_spoiled: Callable[[FileId], None]  # nobody is to read it any more
     on_gone: Callable[[FileId], None]  # no depot has it any more
 
-    async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
+    async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         for file in task.inputs:
             if self.disk.where(file.id) is None:  # spoiled and dropped since it was staged
                 return self._without(task, file.id)
         order = self._order(task, attempt)
         try:
-            report = await self._carry_out(order)
+            report = await self._carry_out(order, on_start)
         except ProcessDied as died:
-            return RunResult(error=str(died), exit_code=1)
+            return RunResult(self.kernel.now(), str(died), exit_code=1)
         for name in report.spoiled:
             self.on_spoiled(FileId(name))
         if report.gone:
@@ -63,6 +65,7 @@ class LiveRunner:
         if not report.error:
             self.disk.wrote(task.id, report.outputs)
         return RunResult(
+            self.kernel.time_at(report.ended_at),
             report.error,
             report.exit_code,
             report.signal,
@@ -77,15 +80,20 @@ class LiveRunner:
         if lost:
             self.on_gone(file)
             raise InputLost(lost)
-        return RunResult(f"its input {file!r} is gone; the next run makes it again", 1)
+        error = f"its input {file!r} is gone; the next run makes it again"
+        return RunResult(self.kernel.now(), error, 1)
 
-    async def _carry_out(self, order: Order) -> Report:
+    async def _carry_out(self, order: Order, on_start: OnStart) -> Report:
+        def on_begin(at: float) -> None:
+            on_start(self.kernel.time_at(at))
+
         try:
-            return await self.pool.carry_out(order)
+            return await self.pool.carry_out(order, on_begin)
         except ProcessDied:
             if order.is_calls:
                 raise  # most likely their own doing: whoever made the calls decides
-            return await self.pool.carry_out(order)  # a command lives in a process of its own
+        # A command lives in a process of its own: it is run again, as if nothing had been.
+        return await self.pool.carry_out(order)
 
     def _order(self, task: TaskSpec, attempt: AttemptId) -> Order:
         return Order(

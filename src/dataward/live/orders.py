@@ -1,14 +1,15 @@
 """What a node and its runner processes say to each other, over a socket pair.
 
-A message is its length in four bytes and MessagePack. A process gets one order at a time and
-answers with one report.
+A message is its length and the number of the order that it is about, in four bytes each, and
+MessagePack. A process carries out its orders in the order they come, and answers each with one
+report; several reports may come together.
 """
 
 from struct import Struct as Layout
 
 import msgspec
 
-HEAD = Layout("<I")
+HEAD = Layout("<II")
 
 
 class Limits(msgspec.Struct, frozen=True, array_like=True):
@@ -43,7 +44,11 @@ class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):
 
 
 class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
-    """End the task that runs, now."""
+    """End it now, or never begin it."""
+
+
+class Recall(msgspec.Struct, frozen=True, array_like=True, tag="recall"):
+    """Give it back, unless it has begun."""
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +63,7 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
     """How it went; ``error`` is a sentence without its full stop, or empty."""
 
+    ended_at: float = 0.0  # in seconds of the system's monotonic clock
     error: str = ""
     exit_code: int = 0
     signal: int = 0
@@ -66,36 +72,40 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
     peak_memory_bytes: int = 0
     outputs: tuple[Written, ...] = ()
     spoiled: tuple[str, ...] = ()  # inputs that were written to: no good for anybody any more
+    not_begun: bool = False  # it was asked for back
     gone: str = ""  # an input that was not there, or not to the end: it may run when it is again
 
 
+Message = Order | Cancel | Recall | Report
+
 _encoder = msgspec.msgpack.Encoder()
-decode_order = msgspec.msgpack.Decoder(Order | Cancel).decode
+decode_order = msgspec.msgpack.Decoder(Order | Cancel | Recall).decode
 decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
-def framed(message: Order | Cancel | Report) -> bytes:
+def framed(message: Message, number: int) -> bytes:
     payload = _encoder.encode(message)
-    return HEAD.pack(len(payload)) + payload
+    return HEAD.pack(len(payload), number) + payload
 
 
 class Frames:
     """Puts messages together again from what arrives."""
 
     def __init__(self) -> None:
-        self._pending = bytearray()
+        self._pending = b""
 
-    def add(self, data: bytes) -> list[bytes]:
-        """Every message that is whole now."""
-        self._pending += data
-        whole: list[bytes] = []
+    def add(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Every message that is whole now, with its number."""
+        if self._pending:
+            data = self._pending + data
+        whole: list[tuple[int, bytes]] = []
         start = 0
-        while len(self._pending) - start >= HEAD.size:
-            (length,) = HEAD.unpack_from(self._pending, start)
+        while len(data) - start >= HEAD.size:
+            length, number = HEAD.unpack_from(data, start)
             end = start + HEAD.size + length
-            if len(self._pending) < end:
+            if len(data) < end:
                 break
-            whole.append(bytes(self._pending[start + HEAD.size : end]))
+            whole.append((number, data[start + HEAD.size : end]))
             start = end
-        del self._pending[:start]
+        self._pending = data[start:]
         return whole

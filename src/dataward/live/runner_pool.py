@@ -1,19 +1,22 @@
-"""A node's runner processes: as many as can be busy at once, started when first needed."""
+"""A node's runner processes, and which of them gets which order.
+
+A process has one order to carry out and perhaps others in line behind it, so that it need not wait
+for the node between short commands. None is stuck there: when a process has nothing to do, it is
+given one that waits for another.
+"""
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import cast
 
-from dataward.live.command import signal_name
-from dataward.live.leftovers import kill_processes_in
-from dataward.live.orders import Cancel, Frames, Order, Report, decode_report, framed
+from dataward.live.orders import Order, Report
+from dataward.live.runner_connection import Job, RunnerConnection
 
 # A process for tasks needs a handful of modules. The package's own ``__init__`` would load numpy
 # and much else, a tenth of a second for each: an empty package takes its place until all is
@@ -29,173 +32,166 @@ main()
 """
 _PACKAGE = str(Path(__file__).parents[1])
 
-RAN_TOO_LONG = "it ran longer than its time limit of"
-
 
 class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsewhere
     """A runner process ended under its task; the text says how."""
 
 
-class RunnerConnection(asyncio.Protocol):
-    """One runner process, as its node sees it."""
-
-    def __init__(self, pid: int, directory: Path) -> None:
-        self.pid = pid
-        self._directory = directory
-        self._is_closed = False
-        self.is_gone = False
-        self._frames = Frames()
-        self._transport: asyncio.WriteTransport | None = None
-        self._report: asyncio.Future[Report] | None = None
-        self._pidfd = -1
-        self._limit_seconds = 0.0  # of the calls it makes, for which it sets itself an alarm
-        self.on_idle_after_cancel: Callable[[], None] = lambda: None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are of no such class
-
-    def data_received(self, data: bytes) -> None:
-        for message in self._frames.add(data):
-            waiting, self._report = self._report, None
-            if waiting is None or waiting.done():
-                self.on_idle_after_cancel()
-            else:
-                waiting.set_result(decode_report(message))
-
-    def connection_lost(self, problem: Exception | None) -> None:
-        self.is_gone = True
-        if self._is_closed:
-            return  # it ends what it runs, then itself
-        how = self._how_it_ended()
-        kill_processes_in(self._directory)
-        waiting, self._report = self._report, None
-        if waiting is not None and not waiting.done():
-            waiting.set_exception(ProcessDied(how))
-
-    def _how_it_ended(self) -> str:
-        with suppress(ProcessLookupError):
-            # It closed its end, so it is as good as dead; and so are those that its calls started.
-            os.killpg(self.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            _, status = os.waitpid(self.pid, 0)
-            if os.WIFSIGNALED(status):
-                number = os.WTERMSIG(status)
-                if number == signal.SIGALRM and self._limit_seconds:
-                    return f"{RAN_TOO_LONG} {self._limit_seconds:g} s"
-                return f"its process was killed by signal {number} ({signal_name(number)})"
-            return f"its process ended with exit code {os.WEXITSTATUS(status)}"
-        return "its process is gone"
-
-    async def carry_out(self, order: Order) -> Report:
-        """Raises ProcessDied."""
-        if self.is_gone or self._transport is None:
-            raise ProcessDied("its process is gone")
-        self._report = asyncio.get_running_loop().create_future()
-        self._limit_seconds = order.limits.seconds if order.is_calls else 0.0
-        self._transport.write(framed(order))
-        return await self._report
-
-    def cancel(self, order: Order) -> None:
-        """End what it runs. Calls cannot be ended but with their process."""
-        if order.is_calls:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        elif self._transport is not None:
-            self._transport.write(framed(Cancel()))
-
-    def watch(self) -> None:
-        """Notice its end even if a fork of it, made by a call, holds the socket open."""
-        if hasattr(os, "pidfd_open"):
-            self._pidfd = os.pidfd_open(self.pid)
-            asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
-
-    def _on_end(self) -> None:
-        self._unwatch()
-        if self._transport is not None:
-            self._transport.close()
-
-    def _unwatch(self) -> None:
-        if self._pidfd >= 0:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._unwatch()
-        if self._transport is not None:
-            self._transport.close()
-
-
 class RunnerPool:
-    """Hands out processes, most recently used first: their caches are warm."""
+    """As many processes as there are slots, started when first needed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, slots: int) -> None:
         self._directory = directory
-        self._idle: deque[RunnerConnection] = deque()
-        self._all: dict[int, RunnerConnection] = {}
-        self._started = 0
+        self._slots = slots
+        self._idle: dict[int, RunnerConnection] = {}
+        self._busy: dict[int, RunnerConnection] = {}
+        self._starting = 0
+        self._waiting: deque[Job] = deque()  # for a process to be free
+        self._numbers = count(1)
+        self._directories = count(1)
+        self._restart: asyncio.Task[None] | None = None
+        self._is_closed = False
 
-    async def start(self, count: int) -> None:
-        """Have so many processes start, while there is other work to be done."""
-        for _ in range(count):
-            self._idle.append(await self._start())
+    async def start(self, processes: int) -> None:
+        """Have so many start, while there is other work to be done."""
+        for _ in range(processes):
+            await self._start()
 
-    async def carry_out(self, order: Order) -> Report:
+    async def carry_out(
+        self, order: Order, on_start: Callable[[float], None] = lambda at: None
+    ) -> Report:
         """Run a task in one of the processes. Cancelling this ends the task.
 
         Raises ProcessDied if the process ends before the task does.
         """
-        process = await self._take()
+        if not self._idle and self._may_start:
+            await self._start()
+        report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
+        job = Job(next(self._numbers), order, on_start, report)
+        self._waiting.append(job)
+        self._give_out()
         try:
-            report = await process.carry_out(order)
+            return await report
         except asyncio.CancelledError:
-            process.on_idle_after_cancel = lambda: self._give_back(process)
-            process.cancel(order)
+            self._call_off(job)
             raise
-        except ProcessDied:
-            del self._all[process.pid]
-            raise
-        self._give_back(process)
-        return report
 
-    async def _take(self) -> RunnerConnection:
-        while self._idle:
-            process = self._idle.pop()
-            if not process.is_gone:
+    def _call_off(self, job: Job) -> None:
+        if job in self._waiting:
+            self._waiting.remove(job)
+            return
+        for process in self._busy.values():
+            if job.number in process.line:
+                process.call_off(job)
+
+    # --- who gets what ---------------------------------------------------------------------------
+
+    def _give_out(self) -> None:
+        while self._waiting:
+            process = self._next_for(self._waiting[0].order)
+            if process is None:
+                return
+            process.give(self._waiting.popleft())
+        if self._idle:
+            self._take_from_lines()
+
+    def _next_for(self, order: Order) -> RunnerConnection | None:
+        """One with nothing to do, the last used first, whose caches are warm; or one to wait for.
+
+        Calls wait for nobody: they may last, and nobody could take back what waits behind them.
+        """
+        if self._idle and (not self._busy or self._used_cores() + order.cores <= self._slots):
+            pid, process = self._idle.popitem()
+            self._busy[pid] = process
+            return process
+        if order.is_calls:
+            return None
+        for pid, process in self._busy.items():
+            current = process.current
+            if current is not None and not current.order.is_calls:
+                del self._busy[pid]  # in turns
+                self._busy[pid] = process
                 return process
-            del self._all[process.pid]
-        return await self._start()
+        return None
 
-    def _give_back(self, process: RunnerConnection) -> None:
-        self._idle.append(process)
+    def _used_cores(self) -> int:
+        return sum(p.current.order.cores for p in self._busy.values() if p.current is not None)
 
-    async def _start(self) -> RunnerConnection:
-        self._started += 1
+    def _take_from_lines(self) -> None:
+        """Ask back what waits for others, for those who have nothing to do."""
+        lined_up = [p for p in self._busy.values() if len(p.line) > 1]
+        asked = sum(job.is_recalled for p in lined_up for job in p.line.values())
+        room = self._slots - self._used_cores()
+        for process in sorted(lined_up, key=lambda process: -len(process.line)):
+            last = next(reversed(process.line.values()))
+            if asked < min(len(self._idle), room) and not last.is_recalled:
+                asked += 1
+                process.recall(last)
+
+    # --- what processes tell ---------------------------------------------------------------------
+
+    def on_reports(self, process: RunnerConnection) -> None:
+        if not process.line and process.pid in self._busy:
+            self._idle[process.pid] = self._busy.pop(process.pid)
+        self._give_out()
+
+    def on_returned(self, job: Job) -> None:
+        job.is_recalled = False
+        if not job.report.done():
+            self._waiting.appendleft(job)
+
+    def on_gone(self, process: RunnerConnection, how: str) -> None:
+        self._idle.pop(process.pid, None)
+        self._busy.pop(process.pid, None)
+        jobs = list(process.line.values())
+        if jobs and not jobs[0].report.done():
+            jobs[0].report.set_exception(ProcessDied(how))
+        for job in reversed(jobs[1:]):  # they had not begun
+            self.on_returned(job)
+        if self._waiting and not self._is_closed:
+            self._restart = asyncio.ensure_future(self._start_another())
+
+    # --- processes -------------------------------------------------------------------------------
+
+    @property
+    def _may_start(self) -> bool:
+        return len(self._idle) + len(self._busy) + self._starting < self._slots
+
+    async def _start_another(self) -> None:
+        if self._may_start:
+            await self._start()
+        self._give_out()
+
+    async def _start(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
-            directory = self._directory / str(self._started)
+            directory = self._directory / str(next(self._directories))
             pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(directory), _PACKAGE],
                 os.environ,
                 setpgroup=0,  # Ctrl-C at the terminal is for the node to heed
             )
-        connection = RunnerConnection(pid, directory)
-        self._all[pid] = connection
-        await asyncio.get_running_loop().create_connection(lambda: connection, sock=ours)
-        connection.watch()
-        return connection
+        process = RunnerConnection(self, pid, directory)
+        self._starting += 1
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: process, sock=ours)
+        finally:
+            self._starting -= 1
+        process.watch()
+        self._idle[pid] = process
 
     def close(self) -> None:
         """End every process, and what it runs. Their ends are waited for in `wait`."""
-        for process in self._all.values():
+        self._is_closed = True
+        for process in (*self._idle.values(), *self._busy.values()):
             process.close()
 
     def wait(self) -> None:
         """Bury the processes; each ends as soon as it sees that the node is gone."""
-        for pid in self._all:
+        for pid in (*self._idle, *self._busy):
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-        self._all.clear()
+        self._idle.clear()
+        self._busy.clear()

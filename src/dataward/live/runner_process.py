@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from math import inf
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from dataward.live.command import Commands, Streams, adopt_orphans, die_with_par
 from dataward.live.orders import Cancel, Frames, Order, Report, decode_order, framed
 from dataward.live.sandbox import BadOutput, InputGone, Sandbox
 
+HOLD_SECONDS = 0.003
 RECEIVE_BYTES = 1 << 16  # more would be mapped and unmapped for every message
 
 
@@ -27,51 +29,78 @@ class NodeGone(Exception):  # noqa: N818 - the one reason to end
 
 
 class Line:
-    """The socket to the node: one order at a time, and perhaps a word to call it off."""
+    """The socket to the node: orders to carry out, perhaps a word to call one off, and reports.
+
+    A report goes at once if it is all there is to do; with more orders in line it may wait a
+    moment for the next ones, for waking the node costs as much as a short command.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._frames = Frames()
-        self._waiting: list[bytes] = []
+        self._orders: dict[int, Order] = {}
+        self._number = 0  # of the order under way
         self._cancelled = False
+        self._held: list[bytes] = []
+        self._held_since = 0.0
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def next_order(self) -> Order:
         """Raises NodeGone."""
-        self._cancelled = False
-        while True:
-            while self._waiting:
-                order = decode_order(self._waiting.pop(0))
-                if isinstance(order, Order):
-                    return order  # a cancel is of a task that had already ended
+        while not self._orders:
+            self._send()
             self._receive()
+        self._cancelled = False
+        self._number = next(iter(self._orders))
+        return self._orders.pop(self._number)
 
-    def is_cancelled(self) -> bool:
-        """Look, without waiting, whether the order under way was called off; or the node gone."""
+    def attend(self) -> bool:
+        """Hear what the node says, without waiting, and tell it what is due.
+
+        Whether the order under way was called off. Raises NodeGone.
+        """
         with suppress(BlockingIOError):
             self._receive(socket.MSG_DONTWAIT)
-        kept = []
-        for message in self._waiting:
-            if isinstance(decode_order(message), Cancel):
-                self._cancelled = True
-            else:
-                kept.append(message)
-        self._waiting = kept
+        if self._held and self.patience_seconds() <= 0:
+            self._send()
         return self._cancelled
+
+    def patience_seconds(self) -> float:
+        """How soon it must be attended to, even if the node says nothing."""
+        return self._held_since + HOLD_SECONDS - time.monotonic() if self._held else inf
+
+    def answer(self, report: Report) -> None:
+        if not self._held:
+            self._held_since = report.ended_at
+        self._held.append(framed(report, self._number))
+        if not self._orders:
+            self.attend()
+        if not self._orders or self.patience_seconds() <= 0:
+            self._send()
 
     def _receive(self, flags: int = 0) -> None:
         data = self._socket.recv(RECEIVE_BYTES, flags)
         if not data:
             raise NodeGone
-        self._waiting += self._frames.add(data)
+        for number, payload in self._frames.add(data):
+            message = decode_order(payload)
+            if isinstance(message, Order):
+                self._orders[number] = message
+            elif self._orders.pop(number, None) is not None:
+                self._held.append(framed(Report(not_begun=True), number))
+                self._send()
+            elif number == self._number and isinstance(message, Cancel):
+                self._cancelled = True
 
-    def answer(self, report: Report) -> None:
-        try:
-            self._socket.sendall(framed(report))
-        except OSError as error:
-            raise NodeGone from error
+    def _send(self) -> None:
+        if self._held:
+            data, self._held = b"".join(self._held), []
+            try:
+                self._socket.sendall(data)
+            except OSError as error:
+                raise NodeGone from error
 
 
 class Logs:
@@ -121,7 +150,7 @@ class RunnerProcess:
         self._line = line
         self._sandbox = Sandbox(directory)
         self._logs = Logs(directory)
-        self._commands = Commands(line.fileno(), line.is_cancelled)
+        self._commands = Commands(line)
 
     def serve(self) -> None:
         while True:
@@ -136,7 +165,7 @@ class RunnerProcess:
                 report = Report(error=_surroundings(error), exit_code=1)
             if report.error:
                 self._tidy_up(order)  # first: it may have filled the disk, and the node writes
-            self._line.answer(report)
+            self._line.answer(replace(report, ended_at=time.monotonic()))
             self._tidy_up(order)  # while the node is busy with the report
 
     def _carry_out(self, order: Order) -> Report:

@@ -68,7 +68,7 @@ class Sandbox:
     def spoiled(self, inputs: Sequence[Input]) -> tuple[str, ...]:
         """Inputs from the depot that were written to, which being read-only did not prevent.
 
-        Raises InputGone if that was found out meanwhile, by another task that reads the file.
+        They are removed, before another task reads them. Raises InputGone if one was, meanwhile.
         """
         found = []
         for file in inputs:
@@ -79,6 +79,7 @@ class Sandbox:
                     raise InputGone(file.name) from None
                 if (status.st_size, status.st_mtime_ns) != self._linked[file.name]:
                     found.append(file.name)
+                    os.unlink(file.path)
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:

@@ -34,6 +34,8 @@ from dataward.world import World
 FOR_EVER_SECONDS = 1e9  # nodes of one process are lost together: no lease of theirs need expire
 OUTCOME_SECONDS = 0.005  # a sync takes some 0.2 ms, and the threads that do it as much again
 
+LEAD_SECONDS = 0.02  # the node may be busy with other things for so long
+
 
 @dataclass(frozen=True, slots=True)
 class SessionPaths:
@@ -83,6 +85,7 @@ class Session:
             settings,
             lease_seconds=FOR_EVER_SECONDS,
             outcome_seconds=settings.outcome_seconds or OUTCOME_SECONDS,
+            lead_seconds=settings.lead_seconds or LEAD_SECONDS,
             giving=settings.giving and self.machine.nodes > 1,
             backups_max=settings.backups_max if self.machine.nodes > 1 else 0,
         )
@@ -156,7 +159,7 @@ class Session:
         disk = DepotDisk(
             self.paths.depot / id, self.held.get(id, {}), self._hash_threads, self.backlog
         )
-        pool = RunnerPool(self.paths.work / id)
+        pool = RunnerPool(self.paths.work / id, self.machine.slots)
         self._pools.append(pool)
         world = World(
             node=id,
@@ -170,7 +173,7 @@ class Session:
             network=self.wires.plug_in(id, disk),
             disk=disk,
             runner=LiveRunner(
-                pool, disk, self.runner_settings, self.log_stem, self.spoil, self.drop
+                self.kernel, pool, disk, self.runner_settings, self.log_stem, self.spoil, self.drop
             ),
             emit=self.emit,
         )

@@ -65,9 +65,8 @@ class Committer:
 
     # --- what others ask -------------------------------------------------------------------------
 
-    def advance(self, task: TaskId, attempt: AttemptId, state: TaskState) -> None:
-        now = self.world.kernel.now()
-        self._advances.setdefault(attempt, []).append(Advance(task, attempt, state, now))
+    def advance(self, task: TaskId, attempt: AttemptId, state: TaskState, at: float) -> None:
+        self._advances.setdefault(attempt, []).append(Advance(task, attempt, state, at))
         self._work.set()
 
     def commit(

@@ -1,7 +1,6 @@
 """Takes tasks off the ready queue and carries each from stage-in to a proposed commit."""
 
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 from dataward.model.answers import Begun, Refused, Standing
@@ -27,92 +26,25 @@ from dataward.model.operations import (
 )
 from dataward.model.states import FINAL, TaskState
 from dataward.model.workflow import TaskId
+from dataward.node.attempts import Attempts
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot, InputLost
 from dataward.node.herald import Herald
 from dataward.node.identity import Identity, OnLeaseLost
+from dataward.node.lead import Lead
 from dataward.node.ready_queue import ReadyQueue, entry_for
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
-from dataward.world import (
-    Cancelled,
-    DiskFull,
-    Fiber,
-    FiberCancelled,
-    RunResult,
-    TransferFailed,
-    World,
-)
-
-
-@dataclass
-class Attempts:
-    """The attempts under way on this node, by task, so that they can be cancelled."""
-
-    _running: dict[TaskId, Fiber[None]] = field(default_factory=dict)
-    _generations: dict[TaskId, int] = field(default_factory=dict)
-    _started: set[TaskId] = field(default_factory=set)  # those that have come to run
-    _full: dict[TaskId, int] = field(default_factory=dict)  # how often there was no room
-
-    def __contains__(self, task: TaskId) -> bool:
-        return task in self._running
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def may_wait_for_room(self, task: TaskId, settings: NodeSettings) -> bool:
-        """Whether to try a task again for which there was no room: somebody may make some."""
-        self._full[task] = self._full.get(task, 0) + 1
-        return self._full[task] <= settings.full_disk_tries
-
-    def start(self, task: TaskId) -> None:
-        """Its process runs from now on."""
-        self._started.add(task)
-
-    async def over(self, task: TaskId) -> None:
-        """Wait until no attempt at this task is under way: it may be queued while one is."""
-        while (fiber := self._running.get(task)) is not None:
-            await self._end_of(task, fiber)
-
-    async def follow(self, entry: QueueEntry, fiber: Fiber[None]) -> None:
-        """Count an attempt as under way until it ends, however it ends."""
-        self._running[entry.task] = fiber
-        self._generations[entry.task] = entry.generation
-        await self._end_of(entry.task, fiber)
-
-    async def _end_of(self, task: TaskId, fiber: Fiber[None]) -> None:
-        try:
-            with suppress(FiberCancelled):
-                await fiber.join()
-        finally:
-            if self._running.get(task) is fiber:
-                del self._running[task]
-                del self._generations[task]
-                self._started.discard(task)
-
-    def cancel(self, task: TaskId, up_to_generation: int) -> None:
-        """Stop an attempt that could only complete the task as often as it has been already."""
-        fiber = self._running.get(task)
-        if fiber is not None and self._generations[task] <= up_to_generation:
-            fiber.cancel()
-
-    def cancel_all(self) -> None:
-        for fiber in list(self._running.values()):
-            fiber.cancel()
-
-    def cancel_unstarted(self) -> None:
-        for task, fiber in list(self._running.items()):
-            if task not in self._started:
-                fiber.cancel()
+from dataward.world import Cancelled, DiskFull, RunResult, TransferFailed, World
 
 
 @dataclass
 class Executor:
-    """One of several on a node; together they run as many tasks as there are cores.
+    """Has as many tasks under way as there are cores, and a few more.
 
-    There are a few more executors than cores, so that inputs are brought in while cores are busy.
+    The inputs of those are brought in while cores are busy; short ones wait at the runner itself.
     """
 
     world: World
@@ -127,17 +59,27 @@ class Executor:
     committer: Committer
     herald: Herald
     attempts: Attempts
+    lead: Lead
     on_lease_lost: OnLeaseLost
 
     async def run(self) -> None:
+        at_least = self.world.cores + self.settings.staging_ahead
         while True:
+            while len(self.attempts) >= at_least + self.lead.tasks:
+                await self.attempts.one_over()
             entry = await self.decision_maker.next_task()
             self.committer.load_changed()
             await self.attempts.over(entry.task)
             fiber = self.world.kernel.spawn(self._attempt(entry), f"attempt {entry.task}")
-            await self.attempts.follow(entry, fiber)
+            self.attempts.begin(entry, fiber)
 
     async def _attempt(self, entry: QueueEntry) -> None:
+        try:
+            await self._try(entry)
+        finally:
+            self.attempts.end(entry.task)
+
+    async def _try(self, entry: QueueEntry) -> None:
         attempt = self.identity.next_attempt()
         life = self.identity.incarnation
         try:
@@ -187,34 +129,39 @@ class Executor:
                     now, spec.id, attempt, self.world.node, staged.local_bytes, staged.moved_bytes
                 )
             )
-            error = await self._execute(spec, attempt)
-            if error:
-                self._ended(spec.id, attempt, "failed", error)
-                self.committer.fail(spec.id, attempt, error)
+            result = await self._execute(spec, attempt)
+            if result.error:
+                self._ended(spec.id, attempt, "failed", result.error)
+                self.committer.fail(spec.id, attempt, result.error)
                 return
-            self._advanced(spec.id, attempt, TaskState.STAGE_OUT)
+            self._advanced(spec.id, attempt, TaskState.STAGE_OUT, result.ended_at)
             outputs = await self.depot.store_outputs(spec)
         finally:
             self.depot.release(spec)
         self.committer.commit(spec.id, attempt, begun.generation, outputs)
 
-    async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> str:
+    async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> RunResult:
         """Run the task when there are cores and memory for it; a node gives at most all it has."""
+
+        def on_start(at: float) -> None:
+            self._advanced(spec.id, attempt, TaskState.RUNNING, at)
+            self.attempts.start(spec.id)
+
         cores = min(spec.cores, self.cores.total)
         memory_bytes = min(spec.memory_bytes, self.memory.total)
         await self.cores.take(cores)
         try:
             await self.memory.take(memory_bytes)
             try:
-                self._advanced(spec.id, attempt, TaskState.RUNNING)
-                self.attempts.start(spec.id)
-                result = await self.world.runner.run(spec, attempt)
+                result = await self.world.runner.run(spec, attempt, on_start)
             finally:
                 self.memory.give_back(memory_bytes)
         finally:
             self.cores.give_back(cores)
+        self.lead.learn(result.wall_seconds)
+        self.cores.allow_debt(self.lead.tasks)
         self._measured(spec.id, attempt, result)
-        return result.error
+        return result
 
     # --- when it cannot go on --------------------------------------------------------------------
 
@@ -288,15 +235,14 @@ class Executor:
 
     # --- what others learn of it -----------------------------------------------------------------
 
-    def _advanced(self, task: TaskId, attempt: AttemptId, state: TaskState) -> None:
-        now = self.world.kernel.now()
-        self.world.emit(AttemptAdvanced(now, task, attempt, self.world.node, state))
-        self.committer.advance(task, attempt, state)
+    def _advanced(self, task: TaskId, attempt: AttemptId, state: TaskState, at: float) -> None:
+        self.world.emit(AttemptAdvanced(at, task, attempt, self.world.node, state))
+        self.committer.advance(task, attempt, state, at)
 
     def _measured(self, task: TaskId, attempt: AttemptId, result: RunResult) -> None:
         self.world.emit(
             AttemptMeasured(
-                self.world.kernel.now(),
+                result.ended_at,
                 task,
                 attempt,
                 self.world.node,

@@ -5,12 +5,14 @@ from dataward.model.events import NodeJoined
 from dataward.model.messages import Confirm, Message, WorkQueued
 from dataward.model.operations import Join, LetGo, Release
 from dataward.model.workflow import TaskId
+from dataward.node.attempts import Attempts
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot
-from dataward.node.executor import Attempts, Executor
+from dataward.node.executor import Executor
 from dataward.node.herald import Herald, Home, preferred_home
 from dataward.node.identity import Identity
+from dataward.node.lead import Lead
 from dataward.node.load_balancer import LoadBalancer
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.settings import NodeSettings
@@ -29,7 +31,7 @@ class Node:
         self.identity = Identity(world.node, world.incarnation)
         self.store = StoreClient(world.store, world.kernel, world.random, settings)
         self.queue = ReadyQueue(world.kernel.event(), world.kernel.event())
-        self.attempts = Attempts()
+        self.attempts = Attempts(world.kernel)
         self.herald = Herald(world, self.store, home)
         self.depot = Depot(world, settings, self.store)
         self.committer = Committer(
@@ -53,6 +55,7 @@ class Node:
         )  # fmt: skip
         self.cores = Slots(world.kernel, world.cores)
         self.memory = Slots(world.kernel, world.memory_bytes)
+        self.lead = Lead(settings, world.cores)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
@@ -70,13 +73,12 @@ class Node:
         if self.settings.giving:
             components.append(("balancer", self.balancer.run()))
         self._fibers += [spawn(run, f"{name} {what}") for what, run in components]
-        for number in range(self.world.cores + self.settings.staging_ahead):
-            executor = Executor(
-                self.world, self.settings, self.identity, self.store, self.queue,
-                self.decision_maker, self.depot, self.cores, self.memory, self.committer,
-                self.herald, self.attempts, self._on_lease_lost,
-            )  # fmt: skip
-            self._fibers.append(spawn(executor.run(), f"{name} executor {number}"))
+        executor = Executor(
+            self.world, self.settings, self.identity, self.store, self.queue,
+            self.decision_maker, self.depot, self.cores, self.memory, self.committer,
+            self.herald, self.attempts, self.lead, self._on_lease_lost,
+        )  # fmt: skip
+        self._fibers.append(spawn(executor.run(), f"{name} executor"))
 
     def stop(self) -> None:
         """Stop every component, last started first."""

@@ -26,6 +26,7 @@ class NodeSettings:
     neighbours: int = 0  # 0: the square root of the number of nodes
     claim_max: int = 1024  # ours: tasks taken from the store at a time
     staging_ahead: int = 1  # ours: tasks whose inputs are brought in while all cores are busy
+    lead_seconds: float = 0.0  # ours: so much work is given to the runner before cores are free
     transfers_max: int = 8  # ours: files a node fetches at a time
     fetch_rounds: int = 3  # ours: tries at every copy before a file is given up for lost
     retry_seconds: float = 0.5  # ours: between such tries, and between calls to a store that fails

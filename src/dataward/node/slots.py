@@ -6,18 +6,28 @@ from dataward.world import Event, Kernel
 
 
 class Slots:
-    """``total`` places: cores to run on, or transfers under way."""
+    """``total`` places: cores to run on, or transfers under way.
+
+    With a debt allowed, whoever needs but one place may have it before it is free. Whoever needs
+    more waits until all debts are paid.
+    """
 
     def __init__(self, kernel: Kernel, total: float) -> None:
         self._kernel = kernel
         self.total = total
-        self.free = total
+        self.free = total  # below 0: so many are owed
+        self._debt_max = 0
         self._waiting: deque[tuple[float, Event]] = deque()
+
+    def allow_debt(self, places: int) -> None:
+        if places != self._debt_max:
+            self._debt_max = places
+            self._serve()
 
     async def take(self, amount: float = 1) -> None:
         """Wait for ``amount`` places at once. Whoever waits holds nothing, so none can deadlock."""
         assert amount <= self.total, "would wait for ever"
-        if not self._waiting and amount <= self.free:
+        if not self._waiting and self._may_have(amount):
             self.free -= amount
             return
         turn = self._kernel.event()
@@ -37,8 +47,11 @@ class Slots:
         self.free += amount
         self._serve()
 
+    def _may_have(self, amount: float) -> bool:
+        return amount <= self.free or (amount == 1 and self.free + self._debt_max >= 1)
+
     def _serve(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self.free:
+        while self._waiting and self._may_have(self._waiting[0][0]):
             amount, turn = self._waiting.popleft()
             self.free -= amount
             turn.set()

@@ -15,10 +15,11 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.workflow import FileId
+from dataward.node.slots import Slots
 from dataward.sim.fabric import Fabric
 from dataward.sim.host import Host
 from dataward.sim.interference import Interference
-from dataward.world import DiskFull, RunResult, StoredFile, TransferFailed
+from dataward.world import DiskFull, OnStart, RunResult, StoredFile, TransferFailed
 
 
 @dataclass
@@ -138,7 +139,19 @@ class SimRunner:
     host: Host
     failures: dict[str, int]  # how many more times each task will fail by itself
 
-    async def run(self, task: TaskSpec, attempt: AttemptId) -> RunResult:
+    def __post_init__(self) -> None:
+        self._cores = Slots(self.host.kernel, self.host.machine.cores)
+
+    async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
+        cores = min(task.cores, self._cores.total)
+        await self._cores.take(cores)
+        try:
+            on_start(self.host.kernel.now())
+            return await self._run(task)
+        finally:
+            self._cores.give_back(cores)
+
+    async def _run(self, task: TaskSpec) -> RunResult:
         started = self.host.kernel.now()
         left = task.runtime_seconds
         while left > 0:
@@ -153,5 +166,6 @@ class SimRunner:
 
     def _ended(self, started: float, exit_code: int = 0, error: str = "") -> RunResult:
         """A simulated task computes all the time it runs."""
-        seconds = self.host.kernel.now() - started
-        return RunResult(error, exit_code, wall_seconds=seconds, cpu_seconds=seconds)
+        now = self.host.kernel.now()
+        seconds = now - started
+        return RunResult(now, error, exit_code, wall_seconds=seconds, cpu_seconds=seconds)

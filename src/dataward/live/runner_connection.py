@@ -1,0 +1,156 @@
+"""One runner process, as its node sees it: the orders it has in line, and what it reports."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from dataward.live.command import signal_name
+from dataward.live.leftovers import kill_processes_in
+from dataward.live.orders import Cancel, Frames, Order, Recall, Report, decode_report, framed
+
+RAN_TOO_LONG = "it ran longer than its time limit of"
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """An order on its way from a node to a process and back as a report."""
+
+    number: int
+    order: Order
+    on_start: Callable[[float], None]  # told in seconds of the system's monotonic clock
+    report: asyncio.Future[Report]
+    is_recalled: bool = False
+
+
+class Owner(Protocol):
+    """Whoever gives out the jobs."""
+
+    def on_reports(self, process: "RunnerConnection") -> None: ...
+
+    def on_returned(self, job: Job) -> None:
+        """A job that was asked back had not begun."""
+        ...
+
+    def on_gone(self, process: "RunnerConnection", how: str) -> None: ...
+
+
+class RunnerConnection(asyncio.Protocol):
+    def __init__(self, owner: Owner, pid: int, directory: Path) -> None:
+        self.pid = pid
+        self.line: dict[int, Job] = {}  # the first of them is being carried out
+        self._owner = owner
+        self._directory = directory
+        self._is_closed = False
+        self._frames = Frames()
+        self._transport: asyncio.WriteTransport | None = None
+        self._pidfd = -1
+
+    # --- orders ----------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> Job | None:
+        return next(iter(self.line.values()), None)
+
+    def give(self, job: Job) -> None:
+        assert self._transport is not None
+        self._transport.write(framed(job.order, job.number))
+        self.line[job.number] = job
+        if len(self.line) == 1:
+            job.on_start(time.monotonic())
+
+    def recall(self, job: Job) -> None:
+        """Ask for a job back, if it has not begun."""
+        assert self._transport is not None
+        job.is_recalled = True
+        self._transport.write(framed(Recall(), job.number))
+
+    def call_off(self, job: Job) -> None:
+        """See that it ends or never begins. Calls cannot be ended but with their process."""
+        if job.order.is_calls:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            return
+        if job is not self.current:
+            del self.line[job.number]
+        if self._transport is not None:
+            self._transport.write(framed(Cancel(), job.number))
+
+    # --- reports ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are of no such class
+
+    def data_received(self, data: bytes) -> None:
+        for number, message in self._frames.add(data):
+            job = self.line.pop(number, None)
+            if job is not None:  # else it was called off before it was its turn
+                self._on_report(job, decode_report(message))
+        self._owner.on_reports(self)
+
+    def _on_report(self, job: Job, report: Report) -> None:
+        if report.not_begun:
+            self._owner.on_returned(job)
+            return
+        following = self.current
+        if following is not None:
+            following.on_start(report.ended_at)
+        if not job.report.done():
+            job.report.set_result(report)
+
+    # --- its end ---------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Notice its end even if a fork of it, made by a call, holds the socket open."""
+        if hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(self.pid)
+            asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
+
+    def _on_end(self) -> None:
+        self._unwatch()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _unwatch(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        if self._is_closed:
+            return  # it ends what it runs, then itself
+        self._is_closed = True
+        how = self._how_it_ended()
+        kill_processes_in(self._directory)
+        self._owner.on_gone(self, how)
+
+    def _how_it_ended(self) -> str:
+        with suppress(ProcessLookupError):
+            # It closed its end, so it is as good as dead; and so are those that its calls started.
+            os.killpg(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            _, status = os.waitpid(self.pid, 0)
+            if os.WIFSIGNALED(status):
+                number, limit_seconds = os.WTERMSIG(status), self._alarm_seconds()
+                if number == signal.SIGALRM and limit_seconds:
+                    return f"{RAN_TOO_LONG} {limit_seconds:g} s"
+                return f"its process was killed by signal {number} ({signal_name(number)})"
+            return f"its process ended with exit code {os.WEXITSTATUS(status)}"
+        return "its process is gone"
+
+    def _alarm_seconds(self) -> float:
+        """The limit of the calls that it makes, for which it sets itself an alarm."""
+        job = self.current
+        return job.order.limits.seconds if job is not None and job.order.is_calls else 0.0
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._unwatch()
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,80 @@
+"""The attempts under way on a node, by task, so that they can be found and cancelled."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dataward.model.operations import QueueEntry
+from dataward.model.workflow import TaskId
+from dataward.node.settings import NodeSettings
+from dataward.world import Fiber, FiberCancelled, Kernel
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    fiber: Fiber[None]
+    generation: int
+    is_started: bool = False  # its process runs, or has run
+
+
+class Attempts:
+    def __init__(self, kernel: Kernel) -> None:
+        self._under_way: dict[TaskId, _UnderWay] = {}
+        self._one_over = kernel.event()
+        self._full: dict[TaskId, int] = {}  # how often there was no room
+
+    def __contains__(self, task: TaskId) -> bool:
+        return task in self._under_way
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, entry: QueueEntry, fiber: Fiber[None]) -> None:
+        """Count an attempt as under way, until it says that it is over."""
+        self._under_way[entry.task] = _UnderWay(fiber, entry.generation)
+
+    def start(self, task: TaskId) -> None:
+        """Its process runs from now on."""
+        if task in self._under_way:
+            self._under_way[task].is_started = True
+
+    def end(self, task: TaskId) -> None:
+        del self._under_way[task]
+        self._one_over.set()
+
+    async def one_over(self) -> None:
+        """Wait until one of them ends."""
+        self._one_over.clear()
+        await self._one_over.wait()
+
+    async def over(self, task: TaskId) -> None:
+        """Wait until no attempt at this task is under way: it may be queued while one is."""
+        while (attempt := self._under_way.get(task)) is not None:
+            with suppress(FiberCancelled):
+                await attempt.fiber.join()
+
+    def may_wait_for_room(self, task: TaskId, settings: NodeSettings) -> bool:
+        """Whether to try a task again for which there was no room: somebody may make some."""
+        self._full[task] = self._full.get(task, 0) + 1
+        return self._full[task] <= settings.full_disk_tries
+
+    # --- cancelling ------------------------------------------------------------------------------
+
+    def cancel(self, task: TaskId, up_to_generation: int) -> None:
+        """Stop an attempt that could only complete the task as often as it has been already."""
+        attempt = self._under_way.get(task)
+        if attempt is not None and attempt.generation <= up_to_generation:
+            self._cancel(task, attempt)
+
+    def cancel_all(self) -> None:
+        for task, attempt in list(self._under_way.items()):
+            self._cancel(task, attempt)
+
+    def cancel_unstarted(self) -> None:
+        for task, attempt in list(self._under_way.items()):
+            if not attempt.is_started:
+                self._cancel(task, attempt)
+
+    def _cancel(self, task: TaskId, attempt: _UnderWay) -> None:
+        attempt.fiber.cancel()
+        if attempt.fiber.done() and self._under_way.get(task) is attempt:
+            self.end(task)  # it had not had its first turn, and will not have it

@@ -1,0 +1,183 @@
+"""Runner processes with orders in line: who gets what, and what becomes of those that wait."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from dataward.live.orders import Report
+from dataward.live.runner_pool import ProcessDied, RunnerPool
+from live.test_command import an_order
+
+
+def with_processes(slots: int, use: Callable[[RunnerPool], Awaitable[None]]) -> None:
+    Path("logs").mkdir()
+    Path("depot").mkdir()
+    pool = RunnerPool(Path("work").absolute(), slots)
+
+    async def main() -> None:
+        await pool.start(slots)
+        try:
+            await asyncio.wait_for(use(pool), 60)
+        finally:
+            pool.close()
+
+    asyncio.run(main())
+    pool.wait()
+
+
+class Door:
+    """A command that says it is there, and waits to be let go."""
+
+    def __init__(self, name: str) -> None:
+        self._here, self._go = Path(f"{name}.here").absolute(), Path(f"{name}.go").absolute()
+        os.mkfifo(self._here)
+        os.mkfifo(self._go)
+        self.order = an_order("sh", "-c", f"echo > {self._here}; read line < {self._go}")
+
+    async def reached(self) -> None:
+        await asyncio.to_thread(self._here.read_text)
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._go.write_text, "\n")
+
+
+def noting(name: str):
+    return an_order("sh", "-c", f"echo {name} >> {Path('order').absolute()}")
+
+
+def noted() -> list[str]:
+    return Path("order").read_text().split() if Path("order").exists() else []
+
+
+def test_orders_in_line_are_carried_out_in_order_and_their_starts_follow_the_ends():
+    starts: dict[str, float] = {}
+    reports: list[Report] = []
+
+    async def use(pool: RunnerPool) -> None:
+        door = Door("door")
+        first = asyncio.ensure_future(pool.carry_out(door.order))
+        await door.reached()
+        rest = [
+            asyncio.ensure_future(
+                pool.carry_out(noting(name), lambda at, name=name: starts.update({name: at}))
+            )
+            for name in "abcdef"
+        ]
+        await asyncio.sleep(0)
+        assert not starts
+        await door.open()
+        reports.extend([await first, *[await one for one in rest]])
+
+    with_processes(1, use)
+
+    assert noted() == list("abcdef")
+    assert not any(report.error for report in reports)
+    ends = [report.ended_at for report in reports]
+    assert ends == sorted(ends)
+    assert list(starts.values()) == ends[:-1], "one starts when the one before it has ended"
+
+
+def test_one_who_waits_for_a_slow_one_is_given_to_whoever_is_free():
+    async def use(pool: RunnerPool) -> None:
+        slow, other = Door("slow"), Door("other")
+        waiting = [asyncio.ensure_future(pool.carry_out(door.order)) for door in (slow, other)]
+        await slow.reached()
+        await other.reached()
+        behind = [asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abcd"]
+        await asyncio.sleep(0)
+
+        await other.open()
+
+        for one in behind:
+            await one  # though the slow one is still there
+        await slow.open()
+        await asyncio.gather(*waiting)
+
+    with_processes(2, use)
+
+    assert sorted(noted()) == list("abcd")
+
+
+def test_one_that_needs_both_cores_leaves_none_for_those_in_line():
+    async def use(pool: RunnerPool) -> None:
+        wide = Door("wide")
+        order = an_order(*wide.order.command, cores=2)
+        first = asyncio.ensure_future(pool.carry_out(order))
+        await wide.reached()
+        behind = [asyncio.ensure_future(pool.carry_out(noting(name))) for name in "ab"]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(os.sched_yield)
+        assert not noted(), "there is a process with nothing to do, but no core"
+        await wide.open()
+        await asyncio.gather(first, *behind)
+
+    with_processes(2, use)
+
+    assert sorted(noted()) == ["a", "b"]
+
+
+def test_one_that_is_called_off_in_line_never_begins():
+    async def use(pool: RunnerPool) -> None:
+        door = Door("door")
+        first = asyncio.ensure_future(pool.carry_out(door.order))
+        await door.reached()
+        a, b, c = (asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abc")
+        await asyncio.sleep(0)
+        b.cancel()
+        await door.open()
+        await asyncio.gather(first, a, c)
+        with pytest.raises(asyncio.CancelledError):
+            await b
+
+    with_processes(1, use)
+
+    assert noted() == ["a", "c"]
+
+
+def test_when_a_process_dies_those_in_line_have_another():
+    async def use(pool: RunnerPool) -> None:
+        door = Door("door")
+        kill = an_order(
+            "sh", "-c", f"{door.order.command[2]}; kill -9 $PPID; read line < {Path.cwd()}/never"
+        )
+        os.mkfifo("never")
+        first = asyncio.ensure_future(pool.carry_out(kill))
+        await door.reached()
+        behind = [asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abc"]
+        await asyncio.sleep(0)
+        await door.open()
+        with pytest.raises(ProcessDied, match="killed by signal 9"):
+            await first
+        await asyncio.gather(*behind)
+
+    with_processes(1, use)
+
+    assert noted() == list("abc")
+
+
+def test_what_was_printed_is_in_the_logs_of_whoever_printed_it():
+    async def use(pool: RunnerPool) -> None:
+        door = Door("door")
+        first = asyncio.ensure_future(pool.carry_out(door.order))
+        await door.reached()
+        logs = Path("logs").absolute()
+        behind = []
+        for name in "abcd":
+            order = an_order("sh", "-c", f"echo {name}" if name != "c" else ":")
+            behind.append(_logging_to(pool, order, str(logs / name)))
+        await asyncio.sleep(0)
+        await door.open()
+        await asyncio.gather(first, *behind)
+
+    with_processes(1, use)
+
+    kept = {path.name: path.read_text() for path in Path("logs").iterdir()}
+    assert kept == {f"{name}.out": f"{name}\n" for name in "abd"}
+
+
+def _logging_to(pool: RunnerPool, order, stem: str) -> "asyncio.Future[Report]":
+    return asyncio.ensure_future(pool.carry_out(replace(order, logs=stem)))
