@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from dataward.live.orders import Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
@@ -18,8 +17,10 @@ def with_processes(slots: int, use: Callable[[RunnerPool], Awaitable[None]]) -> 
     Path("depot").mkdir()
     pool = RunnerPool(Path("work").absolute(), slots)
 
+    pool.launch(slots)
+
     async def main() -> None:
-        await pool.start(slots)
+        await pool.connect()
         try:
             await asyncio.wait_for(use(pool), 60)
         finally:
@@ -180,4 +181,4 @@ def test_what_was_printed_is_in_the_logs_of_whoever_printed_it():
 
 
 def _logging_to(pool: RunnerPool, order, stem: str) -> "asyncio.Future[Report]":
-    return asyncio.ensure_future(pool.carry_out(replace(order, logs=stem)))
+    return asyncio.ensure_future(pool.carry_out(order._replace(logs=stem)))

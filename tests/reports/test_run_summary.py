@@ -232,7 +232,7 @@ def test_a_run_is_remembered_only_while_it_goes_on() -> None:
     for event in events:
         tally.add(event)
 
-    assert tally._book.under_way() == []
+    assert tally.book.under_way() == []
     assert all(one.at <= other.at for one, other in pairwise(events[:-1]))
 
 

@@ -49,7 +49,7 @@ class RunJob:
         ids, wide = workflow.task_ids, np.flatnonzero(workflow.cores > 1).tolist()
         self._tally = RunTally({ids[i]: int(workflow.cores[i]) for i in wide})
         cores = options.machine.nodes * options.machine.slots
-        self._progress = RunProgress(workflow, cores, bottom_levels)
+        self._progress = RunProgress(workflow, cores, bottom_levels, self._tally.book)
         self._seconds = workflow.runtime_seconds.copy()  # as measured, where that is known
         self._complete: dict[TaskId, None] = {}
         self._uncounted: list[Event] = []
@@ -112,8 +112,8 @@ class RunJob:
             self._add(event)
 
     def _add(self, event: Event) -> None:
-        self._tally.add(event)
         self._progress.add(event)
+        self._tally.add(event)
         if type(event) is AttemptMeasured:
             self._seconds[self._workflow.index_of[event.task]] = event.wall_seconds
         elif type(event) is TaskFinished and event.state is TaskState.COMPLETE:

@@ -142,7 +142,7 @@ class CallLoop:
         self._work = self._kernel.event()
         self._directory.make()
         self._session = self._new_session(self._directory.path)
-        self._session.start()
+        await self._session.start(self._outside)
         try:
             self._store = self._session.client()
             self._load = dict.fromkeys(self._session.ids, 0)
@@ -167,8 +167,6 @@ class CallLoop:
             incarnation=1,
             emit=self._emit,
             log_stem=lambda task, attempt: "",  # calls print where the caller does
-            outside=self._outside,
-            held={},
         )
 
     async def _watch(self) -> None:

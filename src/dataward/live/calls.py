@@ -69,6 +69,17 @@ class _DependencyFailed(BaseException):
         self.result = result
 
 
+def make(command: tuple[str, ...], result: str, limit_seconds: float) -> str:
+    """Make what a task's command asks for; ``result`` is the file for what it comes to.
+
+    Why it failed, or nothing.
+    """
+    kind, what = command
+    error = (make_calls if kind == CALLS else make_call)(what, result, limit_seconds)
+    flush_prints()
+    return error
+
+
 # --- a bundle ------------------------------------------------------------------------------------
 
 

@@ -7,14 +7,12 @@ killed, and so is whoever left the group: this process is the one that orphans f
 import errno
 import os
 import select
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
@@ -26,8 +24,7 @@ _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(NamedTuple):
     """Open files for a command to read from and print to."""
 
     stdin: int
@@ -122,12 +119,9 @@ class Commands:
         """Where the program is. One in the task's own directory must be given with a slash."""
         if "/" in name:
             return name
-        found = self._programs.get(name) or shutil.which(name)
-        if not found:
-            kind = PermissionError if _is_on_path(name) else FileNotFoundError
-            raise kind(errno.EACCES if kind is PermissionError else errno.ENOENT, "", name)
-        self._programs[name] = found
-        return found
+        if name not in self._programs:
+            self._programs[name] = find_program(name)
+        return self._programs[name]
 
     def _environment(self, cores: int) -> Mapping[bytes, bytes]:
         known = self._environments.get(cores)
@@ -287,9 +281,16 @@ def _not_started(program: str, error: OSError) -> str:
     return f"{program!r} cannot be started ({error.strerror or error})"
 
 
-def _is_on_path(name: str) -> bool:
-    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.path.isfile(os.path.join(place, name)) for place in places)
+def find_program(name: str) -> str:
+    """Where on the PATH it is. Raises PermissionError or FileNotFoundError."""
+    error: OSError = FileNotFoundError(errno.ENOENT, "", name)
+    for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(place, name)
+        if os.path.isfile(path):
+            if os.access(path, os.X_OK):
+                return path
+            error = PermissionError(errno.EACCES, "", name)
+    raise error
 
 
 def _too_much_memory(used_bytes: int, limit_bytes: int) -> str:

@@ -1,7 +1,7 @@
 """What must be known before a workflow is run: its inputs, what need not run, what is left."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +152,13 @@ def remaining_workflow(
     """The due tasks as a workflow of their own; what others have written are its inputs."""
     if not due:
         return None
-    builder = WorkflowBuilder(workflow.name)
     sizes = workflow.size_bytes.tolist()
+    if len(due) == len(workflow):
+        for number, file in enumerate(workflow.file_ids):
+            place = known.get(file)
+            sizes[number] = place.size_bytes if place else sizes[number]
+        return replace(workflow, size_bytes=np.array(sizes, workflow.size_bytes.dtype))
+    builder = WorkflowBuilder(workflow.name)
     is_due = np.zeros(len(workflow), dtype=bool)
     is_due[due] = True
     files, ids = workflow.file_ids, workflow.task_ids

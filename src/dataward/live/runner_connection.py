@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from dataward.live.command import signal_name
 from dataward.live.leftovers import kill_processes_in
-from dataward.live.orders import Cancel, Frames, Order, Recall, Report, decode_report, framed
+from dataward.live.orders import Cancel, Frames, Message, Order, Recall, Report, framed
 
 RAN_TOO_LONG = "it ran longer than its time limit of"
 
@@ -26,6 +26,14 @@ class Job:
     on_start: Callable[[float], None]  # told in seconds of the system's monotonic clock
     report: asyncio.Future[Report]
     is_recalled: bool = False
+    following: "Job | None" = None  # begun when this one ended
+
+    async def over(self) -> Report:
+        """Wait for the report; then tell the one that followed when it began."""
+        report = await self.report
+        if self.following is not None:
+            self.following.on_start(report.ended_at)
+        return report
 
 
 class Owner(Protocol):
@@ -49,6 +57,7 @@ class RunnerConnection(asyncio.Protocol):
         self._is_closed = False
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
+        self._outgoing: list[bytes] = []
         self._pidfd = -1
 
     # --- orders ----------------------------------------------------------------------------------
@@ -58,17 +67,15 @@ class RunnerConnection(asyncio.Protocol):
         return next(iter(self.line.values()), None)
 
     def give(self, job: Job) -> None:
-        assert self._transport is not None
-        self._transport.write(framed(job.order, job.number))
+        self._send(job.order, job.number)
         self.line[job.number] = job
         if len(self.line) == 1:
             job.on_start(time.monotonic())
 
     def recall(self, job: Job) -> None:
         """Ask for a job back, if it has not begun."""
-        assert self._transport is not None
         job.is_recalled = True
-        self._transport.write(framed(Recall(), job.number))
+        self._send(Recall(), job.number)
 
     def call_off(self, job: Job) -> None:
         """See that it ends or never begins. Calls cannot be ended but with their process."""
@@ -78,8 +85,18 @@ class RunnerConnection(asyncio.Protocol):
             return
         if job is not self.current:
             del self.line[job.number]
+        self._send(Cancel(), job.number)
+
+    def _send(self, message: Message, number: int) -> None:
+        """Along with whatever else there is to say in this turn of the loop."""
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outgoing.append(framed(message, number))
+
+    def _flush(self) -> None:
+        data, self._outgoing = b"".join(self._outgoing), []
         if self._transport is not None:
-            self._transport.write(framed(Cancel(), job.number))
+            self._transport.write(data)
 
     # --- reports ---------------------------------------------------------------------------------
 
@@ -87,21 +104,22 @@ class RunnerConnection(asyncio.Protocol):
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are of no such class
 
     def data_received(self, data: bytes) -> None:
-        for number, message in self._frames.add(data):
+        for number, report in self._frames.add(data):
             job = self.line.pop(number, None)
             if job is not None:  # else it was called off before it was its turn
-                self._on_report(job, decode_report(message))
+                assert isinstance(report, Report)
+                self._on_report(job, report)
         self._owner.on_reports(self)
 
     def _on_report(self, job: Job, report: Report) -> None:
         if report.not_begun:
             self._owner.on_returned(job)
             return
-        following = self.current
-        if following is not None:
-            following.on_start(report.ended_at)
+        job.following = self.current
         if not job.report.done():
             job.report.set_result(report)
+        elif job.following is not None:  # nobody waits for what was called off
+            job.following.on_start(report.ended_at)
 
     # --- its end ---------------------------------------------------------------------------------
 

@@ -12,22 +12,20 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from dataward.live.orders import Order, Report
 from dataward.live.runner_connection import Job, RunnerConnection
 
-# A process for tasks needs a handful of modules. The package's own ``__init__`` would load numpy
-# and much else, a tenth of a second for each: an empty package takes its place until all is
-# loaded, and is forgotten, so that functions which import dataward get the real one.
+# A process that runs commands needs a handful of modules. The package's own ``__init__`` would load
+# numpy and much else, a tenth of a second for each: an empty package takes its place.
 _BOOT = """\
 import sys, types
 package = sys.modules["dataward"] = types.ModuleType("dataward")
 package.__path__ = [sys.argv[3]]
 from dataward.live.runner_process import main
-for name in [n for n in sys.modules if n.partition(".")[0] == "dataward"]:
-    del sys.modules[name]
 main()
 """
 _PACKAGE = str(Path(__file__).parents[1])
@@ -35,6 +33,15 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsewhere
     """A runner process ended under its task; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A process that starts, or waits for its first order, and the node's end of its line."""
+
+    pid: int
+    socket: socket.socket
+    directory: Path
 
 
 class RunnerPool:
@@ -51,11 +58,17 @@ class RunnerPool:
         self._directories = count(1)
         self._restart: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._launched: list[_Launched] = []
 
-    async def start(self, processes: int) -> None:
-        """Have so many start, while there is other work to be done."""
-        for _ in range(processes):
-            await self._start()
+    def launch(self, processes: int) -> None:
+        """Have so many start, before there is an event loop: there is other work to be done."""
+        while len(self._launched) < processes:
+            self._launched.append(self._launch())
+
+    async def connect(self) -> None:
+        """Take over the processes that were launched."""
+        while self._launched:
+            await self._connect(self._launched.pop())
 
     async def carry_out(
         self, order: Order, on_start: Callable[[float], None] = lambda at: None
@@ -71,7 +84,7 @@ class RunnerPool:
         self._waiting.append(job)
         self._give_out()
         try:
-            return await report
+            return await job.over()
         except asyncio.CancelledError:
             self._call_off(job)
             raise
@@ -163,6 +176,9 @@ class RunnerPool:
         self._give_out()
 
     async def _start(self) -> None:
+        await self._connect(self._launch())
+
+    def _launch(self) -> "_Launched":
         ours, theirs = socket.socketpair()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
@@ -173,25 +189,34 @@ class RunnerPool:
                 os.environ,
                 setpgroup=0,  # Ctrl-C at the terminal is for the node to heed
             )
-        process = RunnerConnection(self, pid, directory)
+        return _Launched(pid, ours, directory)
+
+    async def _connect(self, launched: "_Launched") -> None:
+        process = RunnerConnection(self, launched.pid, launched.directory)
         self._starting += 1
         try:
-            await asyncio.get_running_loop().create_connection(lambda: process, sock=ours)
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: process, sock=launched.socket)
         finally:
             self._starting -= 1
         process.watch()
-        self._idle[pid] = process
+        self._idle[process.pid] = process
 
     def close(self) -> None:
         """End every process, and what it runs. Their ends are waited for in `wait`."""
+        if self._is_closed:
+            return
         self._is_closed = True
         for process in (*self._idle.values(), *self._busy.values()):
             process.close()
+        for launched in self._launched:
+            launched.socket.close()
 
     def wait(self) -> None:
         """Bury the processes; each ends as soon as it sees that the node is gone."""
-        for pid in (*self._idle, *self._busy):
+        for pid in (*self._idle, *self._busy, *(one.pid for one in self._launched)):
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         self._idle.clear()
         self._busy.clear()
+        self._launched.clear()

@@ -5,19 +5,16 @@ when the node is gone, however it went, it ends what it runs and itself.
 """
 
 import os
-import socket
+import select
 import sys
 import time
-import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from math import inf
+from types import ModuleType
 
-from msgspec.structs import replace
-
-from dataward.live.calls import CALLS, flush_prints, make_call, make_calls
 from dataward.live.command import Commands, Streams, adopt_orphans, die_with_parent
-from dataward.live.orders import Cancel, Frames, Order, Report, decode_order, framed
+from dataward.live.orders import Cancel, Frames, Order, Report, framed
 from dataward.live.sandbox import BadOutput, InputGone, Sandbox
 
 HOLD_SECONDS = 0.003
@@ -35,8 +32,10 @@ class Line:
     moment for the next ones, for waking the node costs as much as a short command.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._poll = select.poll()
+        self._poll.register(file, select.POLLIN)
         self._frames = Frames()
         self._orders: dict[int, Order] = {}
         self._number = 0  # of the order under way
@@ -45,7 +44,7 @@ class Line:
         self._held_since = 0.0
 
     def fileno(self) -> int:
-        return self._socket.fileno()
+        return self._file
 
     def next_order(self) -> Order:
         """Raises NodeGone."""
@@ -61,8 +60,8 @@ class Line:
 
         Whether the order under way was called off. Raises NodeGone.
         """
-        with suppress(BlockingIOError):
-            self._receive(socket.MSG_DONTWAIT)
+        if self._poll.poll(0):
+            self._receive()
         if self._held and self.patience_seconds() <= 0:
             self._send()
         return self._cancelled
@@ -80,12 +79,14 @@ class Line:
         if not self._orders or self.patience_seconds() <= 0:
             self._send()
 
-    def _receive(self, flags: int = 0) -> None:
-        data = self._socket.recv(RECEIVE_BYTES, flags)
+    def _receive(self) -> None:
+        try:
+            data = os.read(self._file, RECEIVE_BYTES)
+        except ConnectionError:
+            data = b""
         if not data:
             raise NodeGone
-        for number, payload in self._frames.add(data):
-            message = decode_order(payload)
+        for number, message in self._frames.add(data):
             if isinstance(message, Order):
                 self._orders[number] = message
             elif self._orders.pop(number, None) is not None:
@@ -98,7 +99,8 @@ class Line:
         if self._held:
             data, self._held = b"".join(self._held), []
             try:
-                self._socket.sendall(data)
+                while data:
+                    data = data[os.write(self._file, data) :]
             except OSError as error:
                 raise NodeGone from error
 
@@ -151,6 +153,7 @@ class RunnerProcess:
         self._sandbox = Sandbox(directory)
         self._logs = Logs(directory)
         self._commands = Commands(line)
+        self._calls: ModuleType | None = None
 
     def serve(self) -> None:
         while True:
@@ -165,7 +168,7 @@ class RunnerProcess:
                 report = Report(error=_surroundings(error), exit_code=1)
             if report.error:
                 self._tidy_up(order)  # first: it may have filled the disk, and the node writes
-            self._line.answer(replace(report, ended_at=time.monotonic()))
+            self._line.answer(report._replace(ended_at=time.monotonic()))
             self._tidy_up(order)  # while the node is busy with the report
 
     def _carry_out(self, order: Order) -> Report:
@@ -185,24 +188,24 @@ class RunnerProcess:
         spoiled = self._sandbox.spoiled(order.inputs)
         if spoiled:
             error = f"it wrote to its input {spoiled[0]!r}, or another task did that reads it too"
-            report = replace(report, error=error, spoiled=spoiled)
+            report = report._replace(error=error, spoiled=spoiled)
         if not report.error:
             try:
                 written = self._sandbox.take_out(order.outputs, order.depot)
             except BadOutput as bad:
-                report = replace(report, error=str(bad))
+                report = report._replace(error=str(bad))
             else:
-                report = replace(report, outputs=written)
+                report = report._replace(outputs=written)
         return report
 
     def _call(self, order: Order) -> Report:
         """In this very process. The node kills it to end them, so nobody need listen meanwhile."""
+        if self._calls is None:
+            self._calls = _load_calls()
         die_with_parent(True)
         began, cpu = time.monotonic(), time.process_time()
-        make = make_calls if order.command[0] == CALLS else make_call
         with self._logs.printing() if order.logs else nullcontext():
-            error = make(order.command[1], order.outputs[0], order.limits.seconds)
-            flush_prints()
+            error = self._calls.make(order.command, order.outputs[0], order.limits.seconds)
         os.chdir(self._sandbox.directory)  # a function may go anywhere
         die_with_parent(False)
         return Report(
@@ -224,6 +227,15 @@ def _surroundings(error: OSError) -> str:
     return f"its directory could not be prepared or emptied: {error.strerror or error}{what}"
 
 
+def _load_calls() -> ModuleType:
+    """What makes calls; commands do without. A function that imports dataward gets the real one."""
+    from dataward.live import calls
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dataward"]:
+        del sys.modules[name]
+    return calls
+
+
 def _read_nothing() -> None:
     """What calls read from the terminal would be somebody else's."""
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -233,18 +245,18 @@ def _read_nothing() -> None:
 
 def main() -> None:
     """``python -c BOOT file-descriptor directory``, as `runner_pool` starts it."""
-    sock = socket.socket(fileno=int(sys.argv[1]))
-    sock.set_inheritable(False)  # else a command that outlives this process would hold it open
+    line = int(sys.argv[1])
+    os.set_inheritable(line, False)  # else a command that outlives this process would hold it open
     sys.path[:] = [place for place in sys.path if place]  # not in the directory of some task
     adopt_orphans()
     _read_nothing()
     try:
-        RunnerProcess(Line(sock), sys.argv[2]).serve()
+        RunnerProcess(Line(line), sys.argv[2]).serve()
     except NodeGone:
         pass
     except KeyboardInterrupt:
         pass
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         os._exit(1)
     os._exit(0)

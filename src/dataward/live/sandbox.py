@@ -3,17 +3,14 @@
 Outputs go to the depot under the name of their content, and a word of their own after it: files
 that are alike come and go each by itself, since a node that removes one cannot know that a process
 has just counted on it for another. Small ones are hashed here, between two tasks; large ones are
-left for the node, so that a core does not wait for a disk.
+left for the node, so that a core does not wait for a disk. What not every task needs is imported
+when it is: a runner process should be there soon.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
-
-from blake3 import blake3
 
 from dataward.live.orders import Input, Written
 
@@ -130,14 +127,15 @@ class Sandbox:
             path = f"{depot}/incoming/{word}"
             os.makedirs(f"{depot}/incoming", exist_ok=True)
             if status.st_nlink > 1:  # it is an input too, or a file of the user's
+                import shutil
+
                 shutil.copyfile(name, path)
             else:
                 os.rename(name, path)
             os.chmod(path, mode)
             return Written(name, size_bytes, "", path)
         os.chmod(name, mode)
-        with open(name, "rb", buffering=0) as file:
-            digest = blake3(file.read()).hexdigest()
+        digest = _digest(name)
         return Written(name, size_bytes, digest, put_in_depot(name, depot, digest, word))
 
     def tidy(self) -> None:
@@ -151,9 +149,18 @@ class Sandbox:
         for name in left:
             path = os.path.join(self.directory, name)
             if stat.S_ISDIR(os.lstat(path).st_mode):
+                import shutil
+
                 shutil.rmtree(path, onerror=_insist)
             else:
                 os.unlink(path)
+
+
+def _digest(path: str) -> str:
+    from blake3 import blake3
+
+    with open(path, "rb", buffering=0) as file:
+        return blake3(file.read()).hexdigest()
 
 
 def _make_parents(name: str) -> None:
@@ -168,7 +175,7 @@ def put_in_depot(path: str, depot: str, digest: str, word: str) -> str:
     return place
 
 
-def place_in_depot(depot: str | Path, digest: str, word: str) -> str:
+def place_in_depot(depot: str, digest: str, word: str) -> str:
     return f"{depot}/{digest}.{word}"
 
 
@@ -183,6 +190,8 @@ def _insist(remove: Callable[[str], object], path: str, problem: object) -> None
         os.chmod(os.path.dirname(path), stat.S_IRWXU)
         os.chmod(path, stat.S_IRWXU)
         if os.path.isdir(path):
+            import shutil
+
             shutil.rmtree(path, ignore_errors=True)
         else:
             os.unlink(path)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -57,7 +58,10 @@ class Slice:
 
 @dataclass
 class Session:
-    """Start it inside ``kernel.run``; then tasks put into ``store`` are run."""
+    """Start it inside ``kernel.run``; then tasks put into ``store`` are run.
+
+    Processes take a moment to start: they may be launched beforehand.
+    """
 
     kernel: AsyncioKernel
     paths: SessionPaths
@@ -67,8 +71,6 @@ class Session:
     incarnation: int  # never the same twice in one store or one list of events
     emit: Emit
     log_stem: Callable[[TaskId, AttemptId], str]
-    outside: Mapping[FileId, Place]
-    held: Mapping[NodeId, Mapping[FileId, Place]]
 
     def __post_init__(self) -> None:
         self.ids: tuple[NodeId, ...] = tuple(m.id for m in self.machine.platform().machines)
@@ -77,7 +79,7 @@ class Session:
         self._hash_threads = ThreadPoolExecutor(4, "dataward-hash")
         self.backlog = Backlog()
         self.nodes: list[Node] = []
-        self._pools: list[RunnerPool] = []
+        self._pools = {id: RunnerPool(self.paths.work / id, self.machine.slots) for id in self.ids}
 
     def _fitted(self, settings: NodeSettings) -> NodeSettings:
         """Settings for nodes that share a process: no leases; alone, nobody to give to."""
@@ -90,8 +92,20 @@ class Session:
             backups_max=settings.backups_max if self.machine.nodes > 1 else 0,
         )
 
-    def start(self) -> None:
-        """Open the store and start the nodes. Raises what the store raises."""
+    def launch(self, tasks: int) -> None:
+        """Have runner processes start for so many tasks, or for all slots."""
+        for pool in self._pools.values():
+            pool.launch(min(tasks, self.machine.slots))
+
+    async def start(
+        self,
+        outside: Mapping[FileId, Place],
+        held: Mapping[NodeId, Mapping[FileId, Place]] = MappingProxyType({}),
+    ) -> None:
+        """Open the store and start the nodes. Raises what the store raises.
+
+        ``outside`` tells where the files are that no node has made, ``held`` what nodes have.
+        """
         self._loop = asyncio.get_running_loop()
         self.store = EmbeddedStore(
             self.paths.store,
@@ -100,15 +114,12 @@ class Session:
             off_loop=self._off_loop,
             settings=EmbeddedSettings(shares_fate=True),
         )
-        self.wires = Wires(self.kernel, self.emit, self.outside)
-        self.nodes = [self._node(id) for id in self.ids]
+        self.wires = Wires(self.kernel, self.emit, outside)
+        self.nodes = [self._node(id, held.get(id, {})) for id in self.ids]
         for node in self.nodes:
             node.start()
-
-    async def start_processes(self, tasks: int) -> None:
-        """Have runner processes start for so many tasks, or for all slots."""
-        for pool in self._pools:
-            await pool.start(min(tasks, self.machine.slots))
+        for pool in self._pools.values():
+            await pool.connect()
 
     def client(self) -> StoreClient:
         return StoreClient(self.store, self.kernel, seeded("client"), self.settings)
@@ -138,12 +149,13 @@ class Session:
         """End everything that runs, at once."""
         for node in self.nodes:
             node.stop()
-        for pool in self._pools:
+        for pool in self._pools.values():
             pool.close()
 
     def close(self) -> None:
         """After ``kernel.run``: wait for processes and threads, and let go of the store."""
-        for pool in self._pools:
+        for pool in self._pools.values():
+            pool.close()
             pool.wait()
         self._hash_threads.shutdown()
         self._sync_thread.shutdown()
@@ -155,12 +167,8 @@ class Session:
 
     # --- parts -----------------------------------------------------------------------------------
 
-    def _node(self, id: NodeId) -> Node:
-        disk = DepotDisk(
-            self.paths.depot / id, self.held.get(id, {}), self._hash_threads, self.backlog
-        )
-        pool = RunnerPool(self.paths.work / id, self.machine.slots)
-        self._pools.append(pool)
+    def _node(self, id: NodeId, held: Mapping[FileId, Place]) -> Node:
+        disk = DepotDisk(self.paths.depot / id, held, self._hash_threads, self.backlog)
         world = World(
             node=id,
             nodes=self.ids,
@@ -172,12 +180,16 @@ class Session:
             store=self.store,
             network=self.wires.plug_in(id, disk),
             disk=disk,
-            runner=LiveRunner(
-                self.kernel, pool, disk, self.runner_settings, self.log_stem, self.spoil, self.drop
-            ),
+            runner=self._runner(id, disk),
             emit=self.emit,
         )
         return Node(world, self.settings, self.strategy.home)
+
+    def _runner(self, id: NodeId, disk: DepotDisk) -> LiveRunner:
+        return LiveRunner(
+            self.kernel, self._pools[id], disk, self.runner_settings, self.log_stem, self.spoil,
+            self.drop,
+        )  # fmt: skip
 
     def _off_loop(self, work: Work, done: Done) -> None:
         """Sync what tasks have written, then do the store's work; many tasks at a time."""

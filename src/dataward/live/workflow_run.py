@@ -5,7 +5,7 @@ import gc
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -125,11 +125,16 @@ class WorkflowRun:
         self._emit_start()
         outcomes = gather_outcomes(self.directory)
         while True:
-            prepared = self.preparer.prepare(outcomes, self._node_ids())
-            self._emit_decision(prepared)
-            self._publish_known(prepared)
+            session = self._new_session()
+            try:
+                prepared = self._pass(session, outcomes)
+            finally:
+                session.close()
+                shutil.rmtree(self.directory.work, ignore_errors=True)
             if prepared.remaining is not None:
-                outcomes = self._pass(prepared, outcomes)
+                if session.backlog.error:
+                    raise session.backlog.error
+                outcomes = fold(self.directory, session.store, outcomes)
             if not self._must_decide_again(prepared):
                 outcome = self._ended()
                 if not outcome.failed and not outcome.unfinished:
@@ -143,37 +148,39 @@ class WorkflowRun:
         unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
         return unclear and not failed and not self._interrupts
 
-    def _pass(
-        self, prepared: Preparation, outcomes: dict[TaskId, Outcome]
-    ) -> dict[TaskId, Outcome]:
-        """Run the tasks that are due; what is known now."""
-        self._passes += 1
+    def _new_session(self) -> Session:
         # A kernel serves one run; the time of the next one goes on.
         epoch_seconds = time.monotonic() - self._kernel.now()
         self._kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
         end_leftovers(self.directory.work)
-        session = self._session = Session(
+        return Session(
             kernel=self._kernel,
             paths=SessionPaths(self.directory.depot, self.directory.work, self.directory.store),
             machine=self.options.machine,
             strategy=self.options.strategy,
             runner_settings=self.options.runner,
             # Attempts of one list of events must differ, and each pass has a store of its own.
-            incarnation=self.options.session + PASS_STEP * self._passes,
+            incarnation=self.options.session + PASS_STEP * (self._passes + 1),
             emit=self._emit,
             log_stem=self._log_stem,
-            outside=prepared.outside,
-            held=prepared.held,
         )
-        try:
-            self._kernel.run(self._main(session, prepared))
-        finally:
-            session.close()
-            self._session = None
-            shutil.rmtree(self.directory.work, ignore_errors=True)
-        if session.backlog.error:
-            raise session.backlog.error
-        return fold(self.directory, session.store, outcomes)
+
+    def _pass(self, session: Session, outcomes: Mapping[TaskId, Outcome]) -> Preparation:
+        """Decide which tasks are due, and run them."""
+        if not outcomes:  # all are, and processes can start meanwhile
+            session.launch(len(self.workflow))
+        prepared = self.preparer.prepare(outcomes, self._node_ids())
+        self._emit_decision(prepared)
+        self._publish_known(prepared)
+        if prepared.remaining is not None:
+            self._passes += 1
+            session.launch(len(prepared.remaining))
+            self._session = session
+            try:
+                self._kernel.run(self._main(session, prepared))
+            finally:
+                self._session = None
+        return prepared
 
     async def _main(self, session: Session, prepared: Preparation) -> None:
         remaining = prepared.remaining
@@ -183,13 +190,12 @@ class WorkflowRun:
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, RuntimeError):  # not in the main thread: somebody else's
                 asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
-        session.start()
+        await session.start(prepared.outside, prepared.held)
         self._housekeeping = Housekeeping(
             remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop,
             session.backlog.add, self._read_by_skipped(prepared),
         )  # fmt: skip
         try:
-            await session.start_processes(len(remaining))
             await self._client(session, prepared).submit()
             gc.freeze()  # all that lives to the end need not be searched for cycles again
             if self._interrupts:

@@ -95,13 +95,13 @@ OnStep = Callable[[Attempt, Step, float], None]
 
 
 class AttemptBook:
-    """Remembers the attempts under way, and tells ``on_step`` of every step of each, and when.
+    """Remembers the attempts under way, and tells who listens of every step of each, and when.
 
     Steps come in order and none is skipped: one that runs has been staged.
     """
 
-    def __init__(self, on_step: OnStep) -> None:
-        self._on_step = on_step
+    def __init__(self, *listeners: OnStep) -> None:
+        self._listeners = list(listeners)
         self._under_way: dict[NodeId, dict[AttemptId, Attempt]] = {}
         self.handlers: dict[type[Any], Callable[[Any], None]] = {
             AttemptBegan: self._on_began,
@@ -117,6 +117,13 @@ class AttemptBook:
         handler = self.handlers.get(type(event))
         if handler is not None:
             handler(event)
+
+    def listen(self, listener: OnStep) -> None:
+        self._listeners.append(listener)
+
+    def _on_step(self, attempt: Attempt, step: Step, at: float) -> None:
+        for listener in self._listeners:
+            listener(attempt, step, at)
 
     def under_way(self) -> list[Attempt]:
         """Those that have not ended, by node and then in the order they began."""

@@ -26,7 +26,7 @@ from dataward.model.layers import NARROW
 from dataward.model.operations import AttemptId, NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import Seconds, TaskId, Workflow
-from dataward.reports.attempts import CUT_OFF, FAILED, WON, Attempt, AttemptBook, Step
+from dataward.reports.attempts import CRASHED, FAILED, WON, Attempt, AttemptBook, Step
 from dataward.reports.run_times import RunTimes
 
 BottomLevels = Callable[[Workflow, Seconds], Seconds]
@@ -97,10 +97,17 @@ class RunProgress:
     """Counts a run as its events come; everything may be asked at any time.
 
     An event costs the same however many tasks there are, but for the children of a task that
-    finishes. Times are those of the events: seconds since the run began.
+    finishes. Times are those of the events: seconds since the run began. ``book`` is one that
+    somebody else keeps, who then adds each event to it after it was added here.
     """
 
-    def __init__(self, workflow: Workflow, cores_total: int, bottom_levels: BottomLevels) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        cores_total: int,
+        bottom_levels: BottomLevels,
+        book: AttemptBook | None = None,
+    ) -> None:
         self.workflow = workflow
         self._cores_total = max(cores_total, 1)
         self._bottom_levels = bottom_levels
@@ -110,7 +117,9 @@ class RunProgress:
         self._number = [len(workflow), 0, 0, 0, 0, 0, 0]  # of tasks that stand so
         self._ready = self._parents_left.count(0)
         self._under_way: dict[int, dict[AttemptId, Attempt]] = {}
-        self._book = AttemptBook(self._on_step)
+        self._book = AttemptBook() if book is None else book
+        self._book.listen(self._on_step)
+        self._keeps_book = book is None
         self._times = RunTimes(workflow)
         self._measured: dict[AttemptId, float] = {}  # of attempts under way
         self._slowest: list[tuple[float, int]] = []
@@ -141,7 +150,8 @@ class RunProgress:
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
-        self._book.add(event)
+        if self._keeps_book:
+            self._book.add(event)
 
     # --- what can be asked -----------------------------------------------------------------------
 
@@ -261,8 +271,9 @@ class RunProgress:
         attempts = self._under_way.get(task)
         if not attempts:
             return _IDLE
-        if any(a.running is not None and a.stage_out is None for a in attempts.values()):
-            return _RUNNING
+        for attempt in attempts.values():
+            if attempt.running is not None and attempt.stage_out is None:
+                return _RUNNING
         return _STAGING
 
     # --- tasks -----------------------------------------------------------------------------------
@@ -331,7 +342,7 @@ class RunProgress:
 
     def _on_resumed(self, event: RunResumed) -> None:
         """What was under way is gone, what had failed is tried again, and the rest is checked."""
-        self._book.end_all(event.at, CUT_OFF)
+        self._book.end_all(event.at, CRASHED)
         self._ends.clear()
         self._reopened.clear()
         self._finish_times.clear()

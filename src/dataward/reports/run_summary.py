@@ -144,7 +144,7 @@ class RunTally:
     """Counts a run as its events come; ``summary`` may be asked at any time.
 
     It remembers nothing but the nodes and the attempts under way. ``cores_of`` tells which tasks
-    take more than one core.
+    take more than one core. Others may listen to its ``book``.
     """
 
     def __init__(self, cores_of: CoresOf = ONE_CORE_EACH) -> None:
@@ -161,9 +161,9 @@ class RunTally:
         self._failed_attempts = self._crashed_attempts = 0
         self._complete = self._failed = 0
         self._taken_over = self._reopened = self._crashes = self._given = 0
-        self._book = AttemptBook(self._on_step)
+        self.book = AttemptBook(self._on_step)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            **self._book.handlers,
+            **self.book.handlers,
             RunStarted: self._on_run_started,
             RunEnded: self._on_run_ended,
             RunResumed: self._on_run_resumed,
@@ -290,26 +290,26 @@ class RunTally:
             self._nodes[facts.id] = _NodeTally(facts.cores)
 
     def _on_run_ended(self, event: RunEnded) -> None:
-        self._book.add(event)
+        self.book.add(event)
         self._ended = event
 
     def _on_run_resumed(self, event: RunResumed) -> None:
         """What was under way is lost, and what had failed is tried again."""
-        self._book.end_all(event.at, CRASHED)
+        self.book.end_all(event.at, CRASHED)
         self._ended = None
         self._failed = 0
 
     def _on_node_joined(self, event: NodeJoined) -> None:
-        self._book.add(event)
+        self.book.add(event)
         self._node(event.node).come_up(event.at)
 
     def _on_node_lost(self, event: NodeLost) -> None:
-        self._book.add(event)
+        self.book.add(event)
         self._crashes += 1
         self._node(event.node).go_down(event.at)
 
     def _on_inputs_staged(self, event: InputsStaged) -> None:
-        self._book.add(event)
+        self.book.add(event)
         self._local_bytes += event.local_bytes
         self._staged_bytes += event.local_bytes + event.moved_bytes
 
