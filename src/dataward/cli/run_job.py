@@ -1,6 +1,6 @@
 """One call of ``dataward run``: its record, what listens to it, and what that adds up to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +52,6 @@ class RunJob:
         self._progress = RunProgress(workflow, cores, bottom_levels, self._tally.book)
         self._seconds = workflow.runtime_seconds.copy()  # as measured, where that is known
         self._complete: dict[TaskId, None] = {}
-        self._uncounted: list[Event] = []
 
     def run(self, stack: ExitStack, events: Path | None, *, quiet: bool) -> RunEnd:
         """Run, or go on. What was begun is noted as interrupted, whatever happens."""
@@ -66,7 +65,6 @@ class RunJob:
         stack.callback(view.close)
 
         def tick(now: float) -> None:
-            self._catch_up()
             view.refresh(now)
             for file in files:
                 file.flush()
@@ -78,18 +76,16 @@ class RunJob:
 
         run = WorkflowRun(
             self._workflow, preparer, self._directory, record, self._options,
-            sinks=[*(file.add for file in files), self._note_event], on_tick=tick,
+            sinks=[*(file.add_all for file in files), self._count], on_tick=tick,
             on_interrupt=interrupted, complete_before=self._complete,
         )  # fmt: skip
         try:
             outcome = run.run()
         except BaseException:
-            self._catch_up()
             self._note(record, facts, "interrupted")
             raise
         finally:
             view.close()
-        self._catch_up()
         is_interrupted = run.is_interrupted and outcome.unfinished > 0
         self._note(record, facts, _state(outcome, is_interrupted), outcome)
         return RunEnd(
@@ -102,22 +98,14 @@ class RunJob:
             self._given,
         )
 
-    def _note_event(self, event: Event) -> None:
-        self._uncounted.append(event)
-
-    def _catch_up(self) -> None:
-        """Count what has happened since the last time: a lot at once is quicker than one by one."""
-        events, self._uncounted = self._uncounted, []
+    def _count(self, events: Iterable[Event]) -> None:
         for event in events:
-            self._add(event)
-
-    def _add(self, event: Event) -> None:
-        self._progress.add(event)
-        self._tally.add(event)
-        if type(event) is AttemptMeasured:
-            self._seconds[self._workflow.index_of[event.task]] = event.wall_seconds
-        elif type(event) is TaskFinished and event.state is TaskState.COMPLETE:
-            self._complete[event.task] = None
+            self._progress.add(event)
+            self._tally.add(event)
+            if type(event) is AttemptMeasured:
+                self._seconds[self._workflow.index_of[event.task]] = event.wall_seconds
+            elif type(event) is TaskFinished and event.state is TaskState.COMPLETE:
+                self._complete[event.task] = None
 
     def _look_at_inputs(self, *, quiet: bool) -> Preparer:
         preparer = Preparer(self._workflow, self._source, self._directory, self._options.keep_all)
@@ -165,7 +153,7 @@ class RunJob:
             )
         latest = 0.0
         for event in EventFileReader(record.events):
-            self._add(event)
+            self._count([event])
             latest = max(latest, event.at)
         facts.sessions += 1
         facts.state = "running"

@@ -69,6 +69,8 @@ class Caller(Protocol):
 class Commands:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
+        self._poll = select.poll()
+        self._poll.register(caller.fileno(), select.POLLIN)
         self._programs: dict[str, str] = {}
         self._environments: dict[int, Mapping[bytes, bytes]] = {}
 
@@ -77,9 +79,10 @@ class Commands:
         try:
             process = self._start(command, streams, cores)
         except OSError as error:
-            return Report(error=_not_started(command[0], error), exit_code=127)
+            return Report(time.monotonic(), _not_started(command[0], error), exit_code=127)
         except ValueError as error:  # a NUL in a word
-            return Report(error=f"its command cannot be started ({error})", exit_code=127)
+            why = f"its command cannot be started ({error})"
+            return Report(time.monotonic(), why, exit_code=127)
         try:
             why = self._watch(process, streams, limits, began)
         except BaseException:  # the node is gone
@@ -91,11 +94,13 @@ class Commands:
         _, status, usage = os.wait4(process, 0)
         _end_stragglers()
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        now = time.monotonic()
         return Report(
+            ended_at=now,
             error=why or _verdict(status, usage.ru_maxrss << 10, limits),
             exit_code=0 if killed_by else os.WEXITSTATUS(status),
             signal=killed_by,
-            wall_seconds=time.monotonic() - began,
+            wall_seconds=now - began,
             cpu_seconds=usage.ru_utime + usage.ru_stime,
             peak_memory_bytes=usage.ru_maxrss << 10,
         )
@@ -140,20 +145,19 @@ class Commands:
     def _watch(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
         """Wait until the first process ends, or must be ended: then why."""
         handle = os.pidfd_open(process)
+        self._poll.register(handle, select.POLLIN)
         try:
-            poll = select.poll()
-            poll.register(handle, select.POLLIN)
-            poll.register(self._caller.fileno(), select.POLLIN)
             while True:
                 pause = min(_pause_seconds(limits, began), self._caller.patience_seconds())
-                ready = dict(poll.poll(max(0.0, pause) * 1000))
-                if handle in ready:
+                ready = self._poll.poll(max(0.0, pause) * 1000)
+                if handle in [file for file, _ in ready]:
                     return ""
                 why = self._why_end(process, streams, limits, began)
                 if why:
-                    _end(process, poll, handle, limits.grace_seconds)
+                    _end(process, handle, limits.grace_seconds)
                     return why
         finally:
+            self._poll.unregister(handle)
             os.close(handle)
 
     def _why_end(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
@@ -177,10 +181,9 @@ def _pause_seconds(limits: Limits, began: float) -> float:
     return max(0.001, min(TICK_SECONDS, left))
 
 
-def _end(process: int, poll: select.poll, handle: int, grace_seconds: float) -> None:
+def _end(process: int, handle: int, grace_seconds: float) -> None:
     """Ask the group to end, and wait a moment for its first process to do so."""
     _kill_group(process, signal.SIGTERM)
-    poll.unregister(handle)
     alone = select.poll()
     alone.register(handle, select.POLLIN)
     alone.poll(grace_seconds * 1000)

@@ -29,11 +29,12 @@ class RunnerSettings:
     log_bytes_max: int = 256 << 20
     grace_seconds: float = 2.0
 
-    def limits_of(self, task: TaskSpec) -> Limits:
-        memory = int(task.memory_bytes * self.memory_ratio_max) + self.memory_bytes_spare
+    def limits(self, memory_bytes: int) -> Limits:
+        """Of a task that says it needs so much; 0 if it does not say."""
+        memory = int(memory_bytes * self.memory_ratio_max) + self.memory_bytes_spare
         return Limits(
             self.time_limit_seconds,
-            memory if task.memory_bytes else 0,
+            memory if memory_bytes else 0,
             self.log_bytes_max,
             self.grace_seconds,
         )
@@ -48,6 +49,9 @@ class LiveRunner:
     log_stem: Callable[[TaskId, AttemptId], str]
     on_spoiled: Callable[[FileId], None]  # nobody is to read it any more
     on_gone: Callable[[FileId], None]  # no depot has it any more
+
+    def __post_init__(self) -> None:
+        self._limits: dict[int, Limits] = {}  # by memory: most tasks have the same
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         for file in task.inputs:
@@ -96,6 +100,10 @@ class LiveRunner:
         return await self.pool.carry_out(order)
 
     def _order(self, task: TaskSpec, attempt: AttemptId) -> Order:
+        memory = int(task.memory_bytes)
+        limits = self._limits.get(memory)
+        if limits is None:
+            limits = self._limits[memory] = self.settings.limits(memory)
         return Order(
             task=task.id,
             command=task.command,
@@ -105,5 +113,5 @@ class LiveRunner:
             depot=self.disk.directory,
             logs=self.log_stem(task.id, attempt),
             cores=task.cores,
-            limits=self.settings.limits_of(task),
+            limits=limits,
         )

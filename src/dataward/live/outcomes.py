@@ -27,6 +27,9 @@ _PART_CHARACTERS = 32  # 16 bytes of digest: the chance that two are alike by ac
 _PARTS = ("command has", "list of outputs has", "settings have")
 
 
+NEW = "it had not run before"
+
+
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """What a task last came to: how it was made, what it read and what it wrote, by content."""
 
@@ -117,6 +120,8 @@ def decide(
     reasons the first is given, in the order of a task's files as its author wrote them down; of
     several readers, the first in topological order.
     """
+    if not outcomes:
+        return Decision(skip={}, due=dict.fromkeys(range(len(workflow)), NEW))
     files = _files_by_task(workflow)
     changes, known = _changes(workflow, files, input_digests, outcomes, settings)
     whys = _with_makers_of_lost_files(workflow, files, changes, known, is_there, wanted)
@@ -171,7 +176,7 @@ def _change(
     known: Mapping[FileId, str],
 ) -> str:
     if outcome is None:
-        return "it had not run before"
+        return NEW
     if outcome.recipe != recipe:
         return _different_part(outcome.recipe, recipe)
     before = dict(outcome.inputs)

@@ -132,7 +132,7 @@ class Logs:
     def keep(self, stem: str, bytes_max: int) -> None:
         """Give what was printed its name, and start afresh. Too much of it is cut off."""
         for i, path in enumerate(self._paths):
-            size = os.fstat(self._files[i]).st_size
+            size = os.lseek(self._files[i], 0, os.SEEK_END)
             if not size:
                 continue
             if bytes_max and size > bytes_max:
@@ -163,12 +163,12 @@ class RunnerProcess:
             except NodeGone:
                 raise
             except InputGone as gone:
-                report = Report(gone=str(gone))
+                report = Report(time.monotonic(), gone=str(gone))
             except OSError as error:
-                report = Report(error=_surroundings(error), exit_code=1)
+                report = Report(time.monotonic(), _surroundings(error), exit_code=1)
             if report.error:
                 self._tidy_up(order)  # first: it may have filled the disk, and the node writes
-            self._line.answer(report._replace(ended_at=time.monotonic()))
+            self._line.answer(report)
             self._tidy_up(order)  # while the node is busy with the report
 
     def _carry_out(self, order: Order) -> Report:
@@ -185,17 +185,17 @@ class RunnerProcess:
             report = self._commands.run(
                 order.command, self._logs.streams(), order.cores, order.limits
             )
-        spoiled = self._sandbox.spoiled(order.inputs)
+        spoiled = self._sandbox.spoiled(order.inputs) if order.inputs else ()
         if spoiled:
             error = f"it wrote to its input {spoiled[0]!r}, or another task did that reads it too"
             report = report._replace(error=error, spoiled=spoiled)
-        if not report.error:
+        if order.outputs and not report.error:
             try:
                 written = self._sandbox.take_out(order.outputs, order.depot)
             except BadOutput as bad:
                 report = report._replace(error=str(bad))
             else:
-                report = report._replace(outputs=written)
+                report = report._replace(outputs=written, ended_at=time.monotonic())
         return report
 
     def _call(self, order: Order) -> Report:
@@ -208,10 +208,12 @@ class RunnerProcess:
             error = self._calls.make(order.command, order.outputs[0], order.limits.seconds)
         os.chdir(self._sandbox.directory)  # a function may go anywhere
         die_with_parent(False)
+        now = time.monotonic()
         return Report(
+            ended_at=now,
             error=error,
             exit_code=1 if error else 0,
-            wall_seconds=time.monotonic() - began,
+            wall_seconds=now - began,
             cpu_seconds=time.process_time() - cpu,
         )
 

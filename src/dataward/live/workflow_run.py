@@ -39,8 +39,11 @@ from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
 
 TICK_SECONDS = 0.25
+GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # more sessions than anybody starts
-Sink = Callable[[Event], None]
+EVENTS_UNTOLD_MAX = 10_000
+Sink = Callable[[Sequence[Event]], None]
+"""Told of events, many at a time: one by one would take longer than some tasks do."""
 
 
 class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
@@ -92,6 +95,7 @@ class WorkflowRun:
     _latest_seconds: float = 0.0  # when a task last finished
     _messages: int = 0
     _store_calls: int = 0
+    _untold: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # Tasks have working directories of their own.
@@ -121,6 +125,12 @@ class WorkflowRun:
 
     def run(self) -> RunOutcome:
         """Run what is due, and again what that has changed. Raises StoreStopped."""
+        try:
+            return self._run()
+        finally:
+            self._tell()
+
+    def _run(self) -> RunOutcome:
         self._kernel = AsyncioKernel(epoch_seconds=time.monotonic() - self.options.began_seconds)
         self._emit_start()
         outcomes = gather_outcomes(self.directory)
@@ -195,12 +205,15 @@ class WorkflowRun:
             remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop,
             session.backlog.add, self._read_by_skipped(prepared),
         )  # fmt: skip
+        thresholds = gc.get_threshold()
         try:
             await self._client(session, prepared).submit()
             gc.freeze()  # all that lives to the end need not be searched for cycles again
+            gc.set_threshold(*GC_THRESHOLDS)
             if self._interrupts:
                 session.drain()
             while not await self._over.wait(TICK_SECONDS):
+                self._tell()
                 self.on_tick(self._kernel.now())
                 if session.store.stopped:
                     raise StoreStopped(str(self.directory.store), session.store.stopped)
@@ -210,6 +223,7 @@ class WorkflowRun:
                     break
             self._housekeeping.on_end()
         finally:
+            gc.set_threshold(*thresholds)
             gc.unfreeze()
             session.stop()
             self._messages += session.wires.messages
@@ -261,9 +275,15 @@ class WorkflowRun:
 
     # --- events ----------------------------------------------------------------------------------
 
-    def _emit(self, event: Event) -> None:
+    def _tell(self) -> None:
+        events, self._untold = self._untold, []
         for sink in self.sinks:
-            sink(event)
+            sink(events)
+
+    def _emit(self, event: Event) -> None:
+        self._untold.append(event)
+        if len(self._untold) >= EVENTS_UNTOLD_MAX:
+            self._tell()
         if type(event) is TaskFinished:
             self._on_finished(event)
         elif type(event) is TaskReopened:

@@ -16,18 +16,13 @@ class Lead:
         self._settings = settings
         self._cores = cores
         self._seconds = -1.0  # that a task takes of late; below 0: none has run yet
+        self.tasks = 0  # how many the runner may have for which there is no core yet
 
     def learn(self, seconds: float) -> None:
         """A task took so long."""
         self._seconds = believed(self._seconds, seconds)
-
-    @property
-    def tasks(self) -> int:
-        """How many the runner may have for which there is no core yet."""
-        if self._seconds < 0 or self._seconds > self._settings.lead_seconds:
-            return 0
         in_time = self._settings.lead_seconds / max(self._seconds, 1e-9)
-        return self._cores * int(min(TASKS_MAX, in_time))
+        self.tasks = self._cores * int(min(TASKS_MAX, in_time))
 
 
 def believed(known: float, seen: float) -> float:

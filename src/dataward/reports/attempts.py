@@ -149,19 +149,21 @@ class AttemptBook:
         attempt = self._find(event.node, event.attempt)
         if attempt is None:
             return
-        runs = attempt.running is not None and attempt.stage_out is None
-        if event.state is TaskState.RUNNING and attempt.running is None:
-            if attempt.staged is None:
-                self._stage(attempt, event.at)
-            attempt.running = at = max(event.at, attempt.latest)
+        running = attempt.running
+        if event.state is TaskState.RUNNING and running is None:
+            staged = self._stage(attempt, event.at) if attempt.staged is None else attempt.staged
+            attempt.running = at = max(event.at, staged)
             self._on_step(attempt, Step.RAN, at)
-        elif event.state is TaskState.STAGE_OUT and runs:
-            attempt.stage_out = at = max(event.at, attempt.latest)
+        elif (
+            event.state is TaskState.STAGE_OUT and running is not None and attempt.stage_out is None
+        ):
+            attempt.stage_out = at = max(event.at, running)
             self._on_step(attempt, Step.WROTE, at)
 
-    def _stage(self, attempt: Attempt, at: float) -> None:
-        attempt.staged = at = max(at, attempt.latest)
+    def _stage(self, attempt: Attempt, at: float) -> float:
+        attempt.staged = at = max(at, attempt.began)
         self._on_step(attempt, Step.STAGED, at)
+        return at
 
     def _on_ended(self, event: AttemptEnded) -> None:
         attempt = self._under_way.get(event.node, {}).pop(event.attempt, None)

@@ -88,9 +88,9 @@ class Failure:
 
 # Where a task stands, as a byte each: an Enum would cost a run more than all else here. Whether an
 # idle task is ready depends on its parents.
-_IDLE, _STAGING, _RUNNING, _COMPLETE, _SKIPPED, _FAILED_ITSELF, _FAILED_WITH_PARENT = range(7)
-_IS_OPEN = (True, True, True, False, False, False, False)
-_IS_DONE = (False, False, False, True, True, False, False)
+_IDLE, _UNDER_WAY, _COMPLETE, _SKIPPED, _FAILED_ITSELF, _FAILED_WITH_PARENT = range(6)
+_IS_OPEN = (True, True, False, False, False, False)
+_IS_DONE = (False, False, True, True, False, False)
 
 
 class RunProgress:
@@ -114,7 +114,7 @@ class RunProgress:
         self._standing = bytearray(len(workflow))
         self._parents_left = array("i", workflow.parents.degrees().tolist())
         self._child_starts: list[int] = workflow.children.starts.tolist()
-        self._number = [len(workflow), 0, 0, 0, 0, 0, 0]  # of tasks that stand so
+        self._number = [len(workflow), 0, 0, 0, 0, 0]  # of tasks that stand so
         self._ready = self._parents_left.count(0)
         self._under_way: dict[int, dict[AttemptId, Attempt]] = {}
         self._book = AttemptBook() if book is None else book
@@ -156,17 +156,22 @@ class RunProgress:
     # --- what can be asked -----------------------------------------------------------------------
 
     def counts(self) -> TaskCounts:
-        idle, staging, running, complete, skipped, itself, with_parent = self._number
+        idle, under_way, complete, skipped, itself, with_parent = self._number
+        running = sum(self._is_running(task) for task in self._under_way)
         return TaskCounts(
             waiting=idle - self._ready,
             ready=self._ready,
-            staging=staging,
+            staging=under_way - running,
             running=running,
             complete=complete,
             skipped=skipped,
             failed_itself=itself,
             failed_with_parent=with_parent,
         )
+
+    def _is_running(self, task: int) -> bool:
+        attempts = self._under_way[task].values()
+        return self._standing[task] == _UNDER_WAY and any(_is_on_core(one) for one in attempts)
 
     def tasks_per_second(self, now: float) -> float:
         """How many finished of late, by running: skipped ones say nothing about speed."""
@@ -181,7 +186,7 @@ class RunProgress:
             RunningAttempt(attempt.task, attempt.node, attempt.running)
             for attempts in self._under_way.values()
             for attempt in attempts.values()
-            if attempt.running is not None and attempt.stage_out is None
+            if attempt.running is not None and _is_on_core(attempt)
         ]
         return sorted(found, key=lambda attempt: (attempt.since, attempt.task))
 
@@ -245,12 +250,14 @@ class RunProgress:
         self.moved_bytes += event.moved_bytes
 
     def _on_step(self, attempt: Attempt, step: Step, at: float) -> None:
+        if step is not Step.BEGAN and step is not Step.ENDED:
+            return  # whoever asks is told how far each has come
         task = self.workflow.index_of.get(attempt.task)
         if task is None:
             return
         if step is Step.BEGAN:
             self._under_way.setdefault(task, {})[attempt.id] = attempt
-        elif step is Step.ENDED:
+        else:
             self._on_attempt_over(task, attempt)
         if _IS_OPEN[self._standing[task]]:
             self._move(task, self._open_standing(task))
@@ -268,13 +275,7 @@ class RunProgress:
                 heapq.heappop(self._slowest)
 
     def _open_standing(self, task: int) -> int:
-        attempts = self._under_way.get(task)
-        if not attempts:
-            return _IDLE
-        for attempt in attempts.values():
-            if attempt.running is not None and attempt.stage_out is None:
-                return _RUNNING
-        return _STAGING
+        return _UNDER_WAY if task in self._under_way else _IDLE
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -398,3 +399,7 @@ class RunProgress:
         left[children] += change
         standing = np.frombuffer(self._standing, np.uint8)
         return int(np.count_nonzero(standing[turned] == _IDLE))
+
+
+def _is_on_core(attempt: Attempt) -> bool:
+    return attempt.running is not None and attempt.stage_out is None

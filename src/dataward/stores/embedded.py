@@ -47,17 +47,17 @@ OffLoop = Callable[[Work, Done], None]
 done and with what error. It is given one piece of work at a time."""
 
 # What a call of those who share the store's fate must not return before the disk has it.
-OUTCOMES = (Commit, Fail)
+OUTCOMES = frozenset({Commit, Fail})
 
 # What nobody waits for goes with the next outcome; so much of it goes by itself.
 RECORDS_UNAWAITED_MAX = 1000
 
 # What names its shard itself; all else is where its key says.
-BY_SHARD = (Patrol, Recount, Recounted)
+BY_SHARD = frozenset({Patrol, Recount, Recounted})
 
 # They change nothing, so they are not written down. A patrol is, even one that finds nothing: it
 # still tidies up, and what it tidies decides what the next one comes upon first.
-READS = (Look, Probe, Recount)
+READS = frozenset({Look, Probe, Recount})
 
 
 def at_once(work: Work, done: Done) -> None:
@@ -213,7 +213,7 @@ class EmbeddedStore:
         return answers
 
     def _must_wait(self, operations: Sequence[Operation]) -> bool:
-        return not self._settings.shares_fate or any(isinstance(o, OUTCOMES) for o in operations)
+        return not self._settings.shares_fate or any(type(op) in OUTCOMES for op in operations)
 
     def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
         """Every complete task, with what it wrote."""
@@ -248,7 +248,7 @@ class EmbeddedStore:
 
     def _apply(self, operations: Sequence[Operation]) -> list[Answer]:
         shards = [self._shard_of(op) for op in operations]
-        changes = tuple(op for op in operations if not isinstance(op, READS))
+        changes = tuple([op for op in operations if type(op) not in READS])
         self._now = now = max(self._now, self._clock() + self._ahead_seconds)
         record = self._encode(Batch(now, changes)) if changes else b""
         try:
@@ -263,7 +263,7 @@ class EmbeddedStore:
 
     def _shard_of(self, operation: Operation) -> Shard:
         shards = self._shards
-        if len(shards) == 1 and not isinstance(operation, BY_SHARD):
+        if len(shards) == 1 and type(operation) not in BY_SHARD:
             return shards[0]
         return shards[shard_of(operation, len(shards))]
 

@@ -116,8 +116,8 @@ class TaskRecord:
         if not self.attempts:
             self.move(TaskState.WAITING if self.waiting_for else TaskState.READY, at)
             return
-        furthest = max([PROGRESS[attempt.state] for attempt in self.attempts.values()])
-        self.move(_BY_PROGRESS[furthest], at)
+        states = [attempt.state for attempt in self.attempts.values()]
+        self.move(states[0] if len(states) == 1 else max(states, key=PROGRESS.__getitem__), at)
 
     def move(self, to: TaskState, at: float) -> None:
         """Change state and note when. A step that was never reported happened at the same time.

@@ -88,11 +88,12 @@ class TaskRules:
             if why := record.why_void(op.node, op.attempt):
                 return Refused(op.task, why, record.state)
             incarnation = incarnation_of(op.attempt)
-            self._forget_past_lives(record, op.node, incarnation)
-            if any(attempt.node == op.node for attempt in record.attempts.values()):
-                return Refused(op.task, "under way here", record.state)
-            if len(record.attempts) > record.spec.backups_max:
-                return Refused(op.task, "enough replicas", record.state)
+            if record.attempts:
+                self._forget_past_lives(record, op.node, incarnation)
+                if any(attempt.node == op.node for attempt in record.attempts.values()):
+                    return Refused(op.task, "under way here", record.state)
+                if len(record.attempts) > record.spec.backups_max:
+                    return Refused(op.task, "enough replicas", record.state)
             record.attempts[op.attempt] = Attempt(op.node, incarnation, TaskState.STAGE_IN)
             record.hold(op.node)
             record.settle(now)
