@@ -129,6 +129,8 @@ def _environment(python: Path, directory: str, temporary: str, mark: str) -> dic
         "TMPDIR": temporary,
         "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": str(SCRIPTS),
+        # Peers were compiled when they were installed; dataward's sources are on first use.
+        "PYTHONDONTWRITEBYTECODE": "",
         "RAY_USAGE_STATS_ENABLED": "0",
         "DATAWARD_BENCH_RUN": mark,
     }

@@ -6,7 +6,7 @@ A node that asked for anything not named here could not be simulated, so nothing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dataward.errors import DatawardError
 from dataward.kernel.interface import (
@@ -138,8 +138,7 @@ class Disk(Protocol):
     def journalled(self) -> list[Commit]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(NamedTuple):
     """When and how a run of a task ended, and what it took; ``error`` is empty if it succeeded."""
 
     ended_at: float

@@ -9,12 +9,14 @@ when it is: a runner process should be there soon.
 
 import os
 import stat
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dataward.live.orders import Input, Written
 
 HASHED_HERE_BYTES = 1 << 20
+CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
 READ_ONLY = 0o444
 EXECUTABLE = 0o111
 
@@ -36,10 +38,13 @@ class Sandbox:
         self._own_word = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._moved = 0
         self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, as they were
+        self._tidied_ns = 0  # when the directory had last changed, once it was tidy
+        self._prepared_ns = 0
         os.chdir(self.directory)
 
     def prepare(self, inputs: Sequence[Input], outputs: Sequence[str]) -> None:
         """Link the inputs in, and make directories for both. Raises InputGone."""
+        self._prepared_ns = time.time_ns()
         self._linked.clear()
         for file in inputs:
             _make_parents(file.name)
@@ -141,19 +146,25 @@ class Sandbox:
     def tidy(self) -> None:
         """Leave nothing behind for the next task, which may need the directory made again."""
         try:
+            changed_ns = os.stat(self.directory).st_mtime_ns
+            if changed_ns == self._tidied_ns < self._prepared_ns - CLOCK_STEP_NS:
+                return  # nothing was made here, or it would be a later time
             left = os.listdir(self.directory)
         except FileNotFoundError:
             os.makedirs(self.directory)
             os.chdir(self.directory)
             return
         for name in left:
-            path = os.path.join(self.directory, name)
-            if stat.S_ISDIR(os.lstat(path).st_mode):
-                import shutil
+            self._remove(os.path.join(self.directory, name))
+        self._tidied_ns = os.stat(self.directory).st_mtime_ns if left else changed_ns
 
-                shutil.rmtree(path, onerror=_insist)
-            else:
-                os.unlink(path)
+    def _remove(self, path: str) -> None:
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            import shutil
+
+            shutil.rmtree(path, onerror=_insist)
+        else:
+            os.unlink(path)
 
 
 def _digest(path: str) -> str:

@@ -26,6 +26,7 @@ from dataward.plan.adage import Plan
 from dataward.world import Kernel
 
 BATCH = 1000
+FIRST_BATCH = 100  # so that nodes have something to do soon
 
 
 def task_specs(
@@ -95,15 +96,30 @@ class Client:
     wake: Callable[[NodeId], None]
 
     async def submit(self) -> None:
-        """Put inputs' places and all tasks in the store, then queue those that are ready."""
+        """Put inputs' places and all tasks in the store, and have those queued that are ready.
+
+        Those that wait for others come first, so that none ends before whom it has to tell is
+        known. Of the rest the most urgent are queued while the others are still on their way.
+        """
         await self._in_batches(
             [
                 AddCopies(TaskId(file), tuple(Copy(file, node) for node in nodes))
                 for file, nodes in self.placed.items()
             ]
         )
+        await self._submit([spec for spec in self.specs if spec.parents])
+        first = sorted(
+            [spec for spec in self.specs if not spec.parents], key=lambda spec: spec.priority
+        )
+        start, size = 0, FIRST_BATCH
+        while start < len(first):
+            await self._submit(first[start : start + size])
+            await self.store.let_others_run()
+            start, size = start + size, min(2 * size, BATCH)
+
+    async def _submit(self, specs: Sequence[TaskSpec]) -> None:
         ready: dict[NodeId, list[QueueEntry]] = {}
-        for answer in await self._in_batches([Submit(spec) for spec in self.specs]):
+        for answer in await self._in_batches([Submit(spec) for spec in specs]):
             assert isinstance(answer, Standing)
             if answer.state is TaskState.READY and not answer.live_attempts:
                 ready.setdefault(answer.preferred, []).append(entry_for(answer))

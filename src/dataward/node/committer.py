@@ -53,7 +53,9 @@ class Committer:
     on_lease_lost: OnLeaseLost = lambda incarnation: None
     on_queued: Callable[[], None] = lambda: None
     _proposed: dict[AttemptId, Commit | Fail] = field(default_factory=dict)
-    _advances: dict[AttemptId, list[Advance]] = field(default_factory=dict)
+    _advances: dict[AttemptId, tuple[TaskId, list[tuple[TaskState, float]]]] = field(
+        default_factory=dict
+    )
     _outcomes: list[Commit | Fail] = field(default_factory=list)
     _let_go: list[tuple[TaskId, int]] = field(default_factory=list)
     _later: list[Operation] = field(default_factory=list)
@@ -66,7 +68,10 @@ class Committer:
     # --- what others ask -------------------------------------------------------------------------
 
     def advance(self, task: TaskId, attempt: AttemptId, state: TaskState, at: float) -> None:
-        self._advances.setdefault(attempt, []).append(Advance(task, attempt, state, at))
+        known = self._advances.get(attempt)
+        if known is None:
+            known = self._advances[attempt] = (task, [])
+        known[1].append((state, at))
         self._work.set()
 
     def commit(
@@ -89,7 +94,8 @@ class Committer:
         self._send(commit)
 
     def _steps(self, attempt: AttemptId) -> tuple[tuple[TaskState, float], ...]:
-        return tuple((advance.state, advance.at) for advance in self._advances.pop(attempt, ()))
+        known = self._advances.pop(attempt, None)
+        return tuple(known[1]) if known is not None else ()
 
     def _send(self, outcome: Commit | Fail) -> None:
         self._outcomes.append(outcome)
@@ -156,7 +162,11 @@ class Committer:
                     self._on_answer(operation, answer)
 
     def _collect(self) -> list[Operation]:
-        operations: list[Operation] = [a for steps in self._advances.values() for a in steps]
+        operations: list[Operation] = [
+            Advance(task, attempt, state, at)
+            for attempt, (task, steps) in self._advances.items()
+            for state, at in steps
+        ]
         operations += self._outcomes
         operations += self._later
         node = self.world.node

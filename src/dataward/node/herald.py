@@ -5,6 +5,7 @@ Telling may be repeated by anyone at any time: a notice is remembered, not count
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dataward.model.answers import Standing
 from dataward.model.events import TaskFinished, TaskPlaced
@@ -26,8 +27,7 @@ from dataward.node.store_client import StoreClient
 from dataward.world import World
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """A task finished: its children are to be told."""
 
     task: TaskId

@@ -35,6 +35,10 @@ class StoreClient:
                 await self._kernel.sleep(pause * (0.5 + self._random.random()))
                 pause = min(pause * 2, self._settings.retry_seconds_max)
 
+    async def let_others_run(self) -> None:
+        """Calls to a store in this very process take no time, in which nobody else has a turn."""
+        await self._kernel.sleep(0)
+
     async def ask(self, operation: Operation, kind: type[A]) -> A:
         """One operation whose answer can only be of one kind."""
         (answer,) = await self.call([operation])
