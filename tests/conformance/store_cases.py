@@ -27,6 +27,7 @@ from dataward.model.operations import (
     Delivered,
     Enqueue,
     Fail,
+    Forget,
     InputFile,
     Join,
     LetGo,
@@ -197,6 +198,9 @@ class Asker:
 
     def look(self, task: str) -> Standing:
         return self.ask(Look(task))
+
+    def forget(self, task: str) -> Standing:
+        return self.ask(Forget(task))
 
     def state(self, task: str) -> TaskState:
         return self.look(task).state

@@ -1817,6 +1817,61 @@ def test_an_attempt_that_is_over_is_not_asked_after(store, end):
     assert not store.patrol(suspect=10.0).suspects
 
 
+# --- forgetting --------------------------------------------------------------------------------
+
+
+def test_a_finished_task_can_be_forgotten(store):
+    store.submit(a_task("a", children=["b"]), a_task("b", parents=["a"]))
+    store.complete("a")
+
+    assert store.forget("a").unknown
+    assert store.look("a").unknown
+    assert store.forget("a").unknown, "said twice it is as if said once"
+    store.clock.move(1000.0)
+    assert not store.patrol().undelivered
+    assert [task.task for task in store.recount(10)] == ["b"]
+
+
+def test_a_task_that_failed_can_be_forgotten(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.fail("a", "n1.1.1")
+
+    assert store.forget("a").unknown
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_task_that_has_not_finished_is_not_forgotten(store, begun):
+    store.submit(a_task("a"))
+    if begun:
+        store.begin("a", "n1.1.1")
+
+    assert not store.forget("a").unknown
+    assert not store.look("a").unknown
+
+
+def test_a_patrol_passes_over_the_attempts_of_what_is_forgotten(store):
+    store.submit(a_task("a", backups_max=1))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+    store.commit("a", "n1.1.1")
+    store.forget("a")
+
+    store.clock.move(1000.0)
+
+    assert not store.patrol(suspect=10.0).suspects
+
+
+def test_a_recount_finds_the_rest_of_many_that_were_forgotten(store):
+    names = [f"t{i}" for i in range(3000)]
+    store.submit(*map(a_task, names))
+    for name in names[:2500]:
+        store.complete(name)
+        store.forget(name)
+
+    assert sorted(task.task for task in store.recount(100)) == sorted(names[2500:])
+
+
 # --- recount -----------------------------------------------------------------------------------
 
 

@@ -628,3 +628,19 @@ def test_importing_dataward_does_not_load_what_runs_tasks():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_a_long_life_leaves_no_trace_of_calls_whose_results_nobody_holds():
+    with Executor(1) as executor:
+        for number in range(40):
+            assert executor.submit(abs, -number).result() == number
+        loop = executor._loop
+        held = executor.submit(abs, -1)
+        held.result()
+        for _ in range(1000):  # what is dropped is dropped a moment later
+            if len(loop._session.store._shards[0].tasks) <= 2:
+                break
+            executor.submit(abs, -2).result()
+
+        assert len(loop._session.store._shards[0].tasks) < 10
+        assert held.result() == 1

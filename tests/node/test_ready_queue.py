@@ -211,3 +211,13 @@ def test_it_is_a_sorted_list_only_faster(pool: list[QueueEntry], data: st.DataOb
         assert queue.load_seconds == pytest.approx(sum(map(weight, model.entries)))
         assert queue.grown.is_set() == bool(model.entries)
         assert queue.offered.is_set() == bool(model.givable())
+
+
+def test_what_has_come_and_gone_is_not_remembered():
+    queue = a_queue(own("stays", priority=9.0))
+    for number in range(10_000):
+        queue.put(own(f"t{number}"))
+        assert queue.take() == own(f"t{number}")
+
+    assert len(queue._patient) < 2_000
+    assert queue.least_urgent(3) == [own("stays", priority=9.0)]

@@ -6,6 +6,7 @@ processes. Runs in a thread of its own; other threads may use what is under "fro
 
 import asyncio
 import logging
+import os
 import threading
 import weakref
 from collections import deque
@@ -31,6 +32,7 @@ from dataward.live.session import Session, SessionPaths, Slice
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.operations import (
     Enqueue,
+    Forget,
     InputFile,
     NodeId,
     QueueEntry,
@@ -318,7 +320,8 @@ class CallLoop:
 
     def _on_finished(self, journey: Journey, state: TaskState) -> None:
         self._load[journey.node] -= 1
-        Path(self._outside.pop(journey.payload).path).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._outside.pop(journey.payload).path)
         self._session.drop(journey.payload)
         reason = self._reasons.pop(journey.id, "its process died")
         if state is TaskState.COMPLETE:
@@ -355,6 +358,7 @@ class CallLoop:
 
     def _on_lost(self, journey: Journey, reason: str) -> None:
         """The process died. Of several calls nobody knows whose doing it was."""
+        self._kernel.spawn(self._forget([journey.id]), "forget")
         calls = journey.calls
         if len(calls) == 1:
             calls[0].tries += 1
@@ -385,9 +389,18 @@ class CallLoop:
         self._loop.call_later(GARBAGE_SECONDS, self._collect)
 
     def _collect(self) -> None:
+        """Drop results that nobody can ask for, and the store's memory of how they were made."""
         self._is_collecting = False
-        while self._garbage and "_session" in self.__dict__:
-            self._session.drop(FileId(f"{self._garbage.popleft()}.results"))
+        if "_session" not in self.__dict__:
+            return
+        gone = []
+        while self._garbage:
+            gone.append(TaskId(self._garbage.popleft()))
+            self._session.drop(FileId(f"{gone[-1]}.results"))
+        self._kernel.spawn(self._forget(gone), "forget")
+
+    async def _forget(self, tasks: Sequence[TaskId]) -> None:
+        await self._store.call([Forget(task) for task in tasks])
 
 
 def _dependants(call: Item) -> list[PendingCall]:

@@ -239,6 +239,13 @@ class Look(TaskOperation, frozen=True, tag=True):
     """How things stand with a task. -> Standing"""
 
 
+class Forget(TaskOperation, frozen=True, tag=True):
+    """Drop a finished task: nobody will ask for it again, or for what it wrote. -> Standing
+
+    It is then ``unknown``; one that has not finished stays.
+    """
+
+
 # --- about a node --------------------------------------------------------------------------------
 
 
@@ -361,7 +368,7 @@ class Recounted(msgspec.Struct, frozen=True, tag=True):
 ShardOperation = Patrol | Recount | Recounted
 Operation = (
     Submit | Begin | Advance | Commit | Fail | Release | Notify | Delivered | Replicate | TakeOver
-    | Reopen | Postpone | AddCopies | DropCopies | Look
+    | Reopen | Postpone | AddCopies | DropCopies | Look | Forget
     | Join | Renew | Enqueue | Claim | LetGo | Restate | Seize | ReportLoad | Probe
     | Patrol | Recount | Recounted
 )  # fmt: skip

@@ -4,13 +4,14 @@ Split, as ADAGE's Figure 1 has it, into the node's own tasks and replicas receiv
 only own tasks may be given away.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 from dataward.world import Event
 
+PAST_MAX = 1000  # entries of heaps that stand for nothing any more
 UNKNOWN_SECONDS = 1.0  # a task whose run time nobody knows weighs this much
 
 
@@ -55,9 +56,16 @@ class ReadyQueue:
             if not entry.given:
                 heappush(self._patient, (-entry.priority, entry.task, self._stays))
                 self._givable.add(entry.task)
+                self._tidy()
                 self.offered.set()
         self.load_seconds += weight(entry)
         self.grown.set()
+
+    def _tidy(self) -> None:
+        """Drop from the far end what has left by the near one, before it outnumbers the rest."""
+        if len(self._patient) > 2 * len(self._givable) + PAST_MAX:
+            self._patient = [item for item in self._patient if self._is_here(*item[1:])]
+            heapify(self._patient)
 
     def take(self) -> QueueEntry | None:
         """The most urgent own entry, or with none left the most urgent replica.

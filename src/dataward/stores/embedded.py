@@ -111,6 +111,7 @@ class ShardState(msgspec.Struct, array_like=True):
     _begun: dict[AttemptId, tuple[TaskId, float]]
     _leases: list[tuple[float, NodeId]]
     _lease_listed: dict[NodeId, float]
+    _forgotten: int = 0
 
 
 class Snapshot(msgspec.Struct, array_like=True, tag="snapshot"):

@@ -25,6 +25,7 @@ from dataward.model.operations import (
     Delivered,
     DropCopies,
     Fail,
+    Forget,
     Look,
     NodeId,
     Notify,
@@ -43,6 +44,7 @@ from dataward.model.workflow import FileId, TaskId
 from dataward.stores.task_record import Attempt, TaskRecord
 
 SUSPECTS_MAX = 16  # attempts asked after in one patrol
+TRIM_TASKS = 1000  # forgotten ones whose names may still be kept
 PATROL_HOLD_SECONDS = 5.0  # how long a finder has for itself what a patrol gave it
 
 
@@ -55,7 +57,8 @@ class TaskRules:
         self.failed = 0
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
-        self._submitted: list[TaskId] = []
+        self._submitted: list[TaskId] = []  # but for the first, which may be forgotten
+        self._forgotten = 0
         # Finished tasks whose children may not know, and ready ones that may be in no queue, by
         # when that began: oldest first. Those a patrol gave away are kept apart, by until when.
         self.outboxes: OrderedDict[TaskId, float] = OrderedDict()
@@ -274,6 +277,26 @@ class TaskRules:
             self._empty_outbox(op.task)
         return self._standing(record)
 
+    def _forget(self, op: Forget, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        if record.state not in FINAL:
+            return self._standing(record)
+        del self.tasks[op.task]
+        self._empty_outbox(op.task)
+        self._trim_submitted()
+        return self._unknown(op.task)
+
+    def _trim_submitted(self) -> None:
+        """Who forgets tasks does so in about the order they came: drop the first, many at once."""
+        if len(self._submitted) > 2 * len(self.tasks) + TRIM_TASKS:
+            gone = 0
+            while gone < len(self._submitted) and self._submitted[gone] not in self.tasks:
+                gone += 1
+            del self._submitted[:gone]
+            self._forgotten += gone
+
     # --- tasks: replicas, take-overs, lost data --------------------------------------------------
 
     def _replicate(self, op: Replicate, now: float) -> Answer:
@@ -348,6 +371,8 @@ class TaskRules:
         copies = self.inputs.get(op.task, {}) if record is None else record.copies
         for copy in op.copies:
             copies.get(copy.file, {}).pop(copy.node, None)
+        if record is None and not any(copies.values()):
+            self.inputs.pop(op.task, None)
         return self._about(op.task, files=False)
 
     def _look(self, op: Look, now: float) -> Answer:
@@ -431,7 +456,8 @@ class TaskRules:
             if since + op.suspect_seconds > now:
                 break
             del self._begun[name]
-            attempt = self.tasks[task].attempts.get(name)
+            record = self.tasks.get(task)
+            attempt = record.attempts.get(name) if record is not None else None
             if attempt is not None:
                 self._begun[name] = (task, now)
                 found.append(Suspect(task, name, attempt.node, attempt.incarnation))
@@ -439,11 +465,14 @@ class TaskRules:
 
     def _recount(self, op: Recount, now: float) -> Answer:
         """A page may be short; only a cursor of -1 ends the count."""
-        stop = min(op.cursor + op.limit, len(self._submitted))
-        records = (self.tasks[task] for task in self._submitted[op.cursor : stop])
+        end = self._forgotten + len(self._submitted)
+        start = max(op.cursor, self._forgotten)
+        stop = min(start + op.limit, end)
+        page = self._submitted[start - self._forgotten : stop - self._forgotten]
+        records = (self.tasks.get(task) for task in page)
         tasks = tuple(
             Unfinished(record.spec.id, record.missing())
             for record in records
-            if record.state not in FINAL
+            if record is not None and record.state not in FINAL
         )
-        return Page(op.shard, tasks, stop if stop < len(self._submitted) else -1)
+        return Page(op.shard, tasks, stop if stop < end else -1)
