@@ -361,7 +361,7 @@ def test_stopped_once_it_lets_running_tasks_end_and_begins_no_more(number):
     assert Path("runs").read_text() == "yes\n"
 
     process.send_signal(number)
-    assert "running task" in process.stderr.readline()
+    assert "stopping: 1 running task may" in process.stderr.readline()
     Path("go").write_text("content\n")
     end = end_of(process, is_json=False)
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from dataward import WorkflowBuilder
 from live.real_runs import OUTPUTS
 
@@ -74,3 +76,27 @@ def test_a_file_of_an_earlier_run_that_is_spoiled_is_made_again_by_the_next(run,
     assert second.reasons["reader"] == "its input 'x' is gone; the next run makes it again"
     assert third.code == 0
     assert {(OUTPUTS / name).read_text() for name in "rs"} == {"right\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (
+            "echo more >> x",
+            "its input 'x', which no task makes, was changed while it ran, by it or by somebody "
+            "else",
+        ),
+        ("rm $(readlink x)", "its input 'x' is not there any more"),
+    ],
+)
+def test_a_task_that_changes_a_file_of_the_users_fails_and_says_so(run, tmp_path, command, reason):
+    (tmp_path / "x").write_text("mine\n")
+    wf = WorkflowBuilder("mine")
+    wf.file("x", 5)
+    wf.command(f"{command}; touch out", inputs=["x"], outputs=["out"], id="careless")
+    wf.command("echo fine > other", outputs=["other"], id="other")
+
+    end = run(wf, "--slots", "1")
+
+    assert end.reasons == {"careless": reason}
+    assert (OUTPUTS / "other").exists()

@@ -108,7 +108,9 @@ def run_command(
         else:
             print_end(end)
     if end.is_interrupted:
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        raise SystemExit(
+            ExitCode.INTERRUPTED
+        )  # typer's would pass for Ctrl-C, of which all is said
     if end.state == "failed":
         raise typer.Exit(ExitCode.FAILED)
 

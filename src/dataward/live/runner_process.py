@@ -15,7 +15,7 @@ from types import ModuleType
 
 from dataward.live.command import Commands, Streams, adopt_orphans, die_with_parent
 from dataward.live.orders import Cancel, Frames, Order, Report, framed
-from dataward.live.sandbox import BadOutput, InputGone, Sandbox
+from dataward.live.sandbox import BadOutput, InputChanged, InputGone, Sandbox
 
 HOLD_SECONDS = 0.003
 RECEIVE_BYTES = 1 << 16  # more would be mapped and unmapped for every message
@@ -164,6 +164,8 @@ class RunnerProcess:
                 raise
             except InputGone as gone:
                 report = Report(time.monotonic(), gone=str(gone))
+            except InputChanged as changed:
+                report = Report(time.monotonic(), str(changed), exit_code=1)
             except OSError as error:
                 report = Report(time.monotonic(), _surroundings(error), exit_code=1)
             if report.error:

@@ -25,6 +25,10 @@ class BadOutput(Exception):  # noqa: N818 - what becomes of a task, said in a se
     """A task did not leave what it had declared."""
 
 
+class InputChanged(Exception):  # noqa: N818
+    """A file of the user's is not what it was when the task began."""
+
+
 class InputGone(Exception):  # noqa: N818 - answered by having it made again
     """An input is not in the depot any more: another task wrote to it, or somebody removed it."""
 
@@ -43,11 +47,12 @@ class Sandbox:
         os.chdir(self.directory)
 
     def prepare(self, inputs: Sequence[Input], outputs: Sequence[str]) -> None:
-        """Link the inputs in, and make directories for both. Raises InputGone."""
+        """Link the inputs in, and make directories for both. Raises as `spoiled` does."""
         self._prepared_ns = time.time_ns()
         self._linked.clear()
         for file in inputs:
             _make_parents(file.name)
+            self._linked[file.name] = _fingerprint(file)
             if file.outside:
                 os.symlink(file.path, file.name)
             else:
@@ -57,11 +62,6 @@ class Sandbox:
 
     def _link(self, file: Input) -> None:
         try:
-            status = os.stat(file.path)
-        except FileNotFoundError:
-            raise InputGone(file.name) from None
-        self._linked[file.name] = (status.st_size, status.st_mtime_ns)
-        try:
             os.link(file.path, file.name)
         except OSError:
             # Too many links to it, or a file system that has none: a name will do.
@@ -70,18 +70,19 @@ class Sandbox:
     def spoiled(self, inputs: Sequence[Input]) -> tuple[str, ...]:
         """Inputs from the depot that were written to, which being read-only did not prevent.
 
-        They are removed, before another task reads them. Raises InputGone if one was, meanwhile.
+        They are removed, before another task reads them. Raises InputGone if one was, meanwhile,
+        and InputChanged if it is a file of the user's, who gets no other for it.
         """
         found = []
         for file in inputs:
-            if not file.outside:
-                try:
-                    status = os.stat(file.path)
-                except FileNotFoundError:
-                    raise InputGone(file.name) from None
-                if (status.st_size, status.st_mtime_ns) != self._linked[file.name]:
-                    found.append(file.name)
-                    os.unlink(file.path)
+            if _fingerprint(file) != self._linked[file.name]:
+                if file.outside:
+                    raise InputChanged(
+                        f"its input {file.name!r}, which no task makes, was changed while it ran, "
+                        "by it or by somebody else"
+                    )
+                found.append(file.name)
+                os.unlink(file.path)
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
@@ -165,6 +166,17 @@ class Sandbox:
             shutil.rmtree(path, onerror=_insist)
         else:
             os.unlink(path)
+
+
+def _fingerprint(file: Input) -> tuple[int, int]:
+    """Its size and time of change. Raises InputGone, or InputChanged if it is the user's."""
+    try:
+        status = os.stat(file.path)
+    except FileNotFoundError:
+        if file.outside:
+            raise InputChanged(f"its input {file.name!r} is not there any more") from None
+        raise InputGone(file.name) from None
+    return status.st_size, status.st_mtime_ns
 
 
 def _digest(path: str) -> str:

@@ -114,7 +114,7 @@ class WorkflowRun:
                 self._session.drain()
             else:
                 self._over.set()
-            running = sum(len(node.attempts) for node in self._session.nodes)
+            running = sum(node.attempts.started for node in self._session.nodes)
             self.on_interrupt(self._interrupts, running)
 
     @property

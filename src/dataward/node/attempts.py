@@ -28,6 +28,11 @@ class Attempts:
     def __len__(self) -> int:
         return len(self._under_way)
 
+    @property
+    def started(self) -> int:
+        """How many have come so far that a process runs, or has run."""
+        return sum(attempt.is_started for attempt in self._under_way.values())
+
     def begin(self, entry: QueueEntry, fiber: Fiber[None]) -> None:
         """Count an attempt as under way, until it says that it is over."""
         self._under_way[entry.task] = _UnderWay(fiber, entry.generation)
