@@ -66,6 +66,9 @@ class RunnerConnection(asyncio.Protocol):
     def current(self) -> Job | None:
         return next(iter(self.line.values()), None)
 
+    def waiting(self) -> list[Job]:
+        return list(self.line.values())[1:]
+
     def give(self, job: Job) -> None:
         self._send(job.order, job.number)
         self.line[job.number] = job

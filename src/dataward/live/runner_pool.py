@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from dataward.errors import SettingError
 from dataward.live.orders import Order, Report
 from dataward.live.runner_connection import Job, RunnerConnection
 
@@ -133,7 +134,7 @@ class RunnerPool:
     def _take_from_lines(self) -> None:
         """Ask back what waits for others, for those who have nothing to do."""
         lined_up = [p for p in self._busy.values() if len(p.line) > 1]
-        asked = sum(job.is_recalled for p in lined_up for job in p.line.values())
+        asked = sum(job.is_recalled for p in lined_up for job in p.waiting())
         room = self._slots - self._used_cores()
         for process in sorted(lined_up, key=lambda process: -len(process.line)):
             last = next(reversed(process.line.values()))
@@ -179,16 +180,21 @@ class RunnerPool:
         await self._connect(self._launch())
 
     def _launch(self) -> "_Launched":
+        try:
+            return self._spawn()
+        except OSError as error:
+            raise SettingError(
+                f"no more processes can be started to run tasks ({error.strerror}); use fewer slots"
+            ) from error
+
+    def _spawn(self) -> "_Launched":
         ours, theirs = socket.socketpair()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             directory = self._directory / str(next(self._directories))
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(directory), _PACKAGE],
-                os.environ,
-                setpgroup=0,  # Ctrl-C at the terminal is for the node to heed
-            )
+            command = [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(directory), _PACKAGE]
+            # In a group of its own: Ctrl-C at the terminal is for the node to heed.
+            pid = os.posix_spawn(sys.executable, command, os.environ, setpgroup=0)
         return _Launched(pid, ours, directory)
 
     async def _connect(self, launched: "_Launched") -> None:
