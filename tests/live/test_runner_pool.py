@@ -30,6 +30,13 @@ def with_processes(slots: int, use: Callable[[RunnerPool], Awaitable[None]]) -> 
     pool.wait()
 
 
+async def next_turn() -> None:
+    """Let what is ready run: orders are given out then."""
+    turn = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(turn.set_result, None)
+    await turn
+
+
 class Door:
     """A command that says it is there, and waits to be let go."""
 
@@ -68,7 +75,7 @@ def test_orders_in_line_are_carried_out_in_order_and_their_starts_follow_the_end
             )
             for name in "abcdef"
         ]
-        await asyncio.sleep(0)
+        await next_turn()
         assert not starts
         await door.open()
         reports.extend([await first, *[await one for one in rest]])
@@ -89,7 +96,7 @@ def test_one_who_waits_for_a_slow_one_is_given_to_whoever_is_free():
         await slow.reached()
         await other.reached()
         behind = [asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abcd"]
-        await asyncio.sleep(0)
+        await next_turn()
 
         await other.open()
 
@@ -110,7 +117,7 @@ def test_one_that_needs_both_cores_leaves_none_for_those_in_line():
         first = asyncio.ensure_future(pool.carry_out(order))
         await wide.reached()
         behind = [asyncio.ensure_future(pool.carry_out(noting(name))) for name in "ab"]
-        await asyncio.sleep(0)
+        await next_turn()
         await asyncio.to_thread(os.sched_yield)
         assert not noted(), "there is a process with nothing to do, but no core"
         await wide.open()
@@ -127,7 +134,7 @@ def test_one_that_is_called_off_in_line_never_begins():
         first = asyncio.ensure_future(pool.carry_out(door.order))
         await door.reached()
         a, b, c = (asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abc")
-        await asyncio.sleep(0)
+        await next_turn()
         b.cancel()
         await door.open()
         await asyncio.gather(first, a, c)
@@ -149,7 +156,7 @@ def test_when_a_process_dies_those_in_line_have_another():
         first = asyncio.ensure_future(pool.carry_out(kill))
         await door.reached()
         behind = [asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abc"]
-        await asyncio.sleep(0)
+        await next_turn()
         await door.open()
         with pytest.raises(ProcessDied, match="killed by signal 9"):
             await first
@@ -170,7 +177,7 @@ def test_what_was_printed_is_in_the_logs_of_whoever_printed_it():
         for name in "abcd":
             order = an_order("sh", "-c", f"echo {name}" if name != "c" else ":")
             behind.append(_logging_to(pool, order, str(logs / name)))
-        await asyncio.sleep(0)
+        await next_turn()
         await door.open()
         await asyncio.gather(first, *behind)
 
