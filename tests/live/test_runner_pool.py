@@ -135,11 +135,15 @@ def test_one_that_is_called_off_in_line_never_begins():
         await door.reached()
         a, b, c = (asyncio.ensure_future(pool.carry_out(noting(name))) for name in "abc")
         await next_turn()
+        heard = asyncio.Event()
+        pool.on_reports = lambda process: heard.set()  # that it will not begin
         b.cancel()
-        await door.open()
-        await asyncio.gather(first, a, c)
         with pytest.raises(asyncio.CancelledError):
             await b
+        await heard.wait()
+        del pool.on_reports
+        await door.open()
+        await asyncio.gather(first, a, c)
 
     with_processes(1, use)
 

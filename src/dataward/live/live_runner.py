@@ -47,7 +47,7 @@ class LiveRunner:
     disk: DepotDisk
     settings: RunnerSettings
     log_stem: Callable[[TaskId, AttemptId], str]
-    on_spoiled: Callable[[FileId], None]  # nobody is to read it any more
+    on_spoiled: Callable[[FileId, DepotDisk], None]  # nobody is to read it any more
     on_gone: Callable[[FileId], None]  # no depot has it any more
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class LiveRunner:
         except ProcessDied as died:
             return RunResult(self.kernel.now(), str(died), exit_code=1)
         for name in report.spoiled:
-            self.on_spoiled(FileId(name))
+            self.on_spoiled(FileId(name), self.disk)
         if report.gone:
             return self._without(task, FileId(report.gone))
         if not report.error:

@@ -140,10 +140,14 @@ class Session:
         for node in self.nodes:
             node.depot.drop(file)
 
-    def spoil(self, file: FileId) -> None:
-        """Keep tasks from reading a file that one of them has written to."""
+    def spoil(self, file: FileId, at: DepotDisk) -> None:
+        """Keep tasks from reading a file that one of them has written to.
+
+        Where it ran, its runner process has removed it, and it may have been made again since.
+        """
         for disk in self.wires.disks.values():
-            disk.spoil(file)
+            if disk is not at:
+                disk.spoil(file)
 
     def stop(self) -> None:
         """End everything that runs, at once."""
