@@ -25,11 +25,11 @@ def test_as_many_as_fit_into_the_time_on_every_core() -> None:
 
 
 def test_one_slow_task_ends_it_at_once_and_short_ones_bring_it_back() -> None:
-    lead = a_lead(0.02, 0.001, 0.001, 3.0)
+    lead = a_lead(0.02, 0.0001, 0.0001, 3.0)
     assert lead.tasks == 0
 
-    for _ in range(40):
-        lead.learn(0.001)
+    for _ in range(60):
+        lead.learn(0.0001)
 
     assert lead.tasks == 2 * TASKS_MAX
 

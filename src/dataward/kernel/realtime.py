@@ -16,6 +16,11 @@ from typing import Any, Generic, TypeVar
 
 from dataward.kernel.interface import Cancelled, FiberCancelled, TimedOut
 
+try:
+    import uvloop as loops
+except ImportError:  # as on Windows
+    import asyncio as loops  # type: ignore[no-redef]
+
 __all__ = ["AsyncioEvent", "AsyncioFiber", "AsyncioKernel", "AsyncioQueue", "new_event_loop"]
 
 T = TypeVar("T")
@@ -27,12 +32,8 @@ _TIMED_OUT: Any = object()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop, or asyncio's own where uvloop does not exist, as on Windows."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    """uvloop's loop, or asyncio's own where uvloop does not exist."""
+    return loops.new_event_loop()
 
 
 class _Line:

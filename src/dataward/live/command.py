@@ -5,14 +5,14 @@ killed, and so is whoever left the group: this process is the one that orphans f
 """
 
 import errno
+import fcntl
 import os
-import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
@@ -20,19 +20,11 @@ from dataward.live.orders import Limits, Report
 TICK_SECONDS = 0.1  # how often a long command's memory and logs are looked at
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+# A child ended, or there is something to read. Where nobody waits for these, nothing happens.
+_NEWS = (signal.SIGCHLD, signal.SIGURG)
+_ENDED = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-class Streams(NamedTuple):
-    """Open files for a command to read from and print to."""
-
-    stdin: int
-    stdout: int
-    stderr: int
-
-    def printed_bytes(self) -> int:
-        return os.fstat(self.stdout).st_size + os.fstat(self.stderr).st_size
 
 
 def adopt_orphans() -> None:
@@ -50,11 +42,21 @@ def _prctl(option: int, value: int) -> None:
         libc().prctl(option, value, 0, 0, 0)
 
 
+@contextmanager
+def signals_let_through() -> Iterator[None]:
+    """Processes that are started meanwhile, by somebody else's code, shall find none blocked."""
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Caller(Protocol):
     """Whoever has a command run, and may call it off meanwhile."""
 
     def fileno(self) -> int:
-        """A file that becomes readable when there is something to attend to."""
+        """A socket that becomes readable when there is something to attend to."""
         ...
 
     def attend(self) -> bool:
@@ -67,24 +69,30 @@ class Caller(Protocol):
 
 
 class Commands:
+    """Runs one at a time, and waits for signals meanwhile: one system call, where handles of
+    processes and a poll would take five, a tenth of the time that goes into a short command.
+    """
+
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
-        self._poll = select.poll()
-        self._poll.register(caller.fileno(), select.POLLIN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may have ignored it
+        signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
+        _signal_when_readable(caller.fileno())
         self._programs: dict[str, str] = {}
         self._environments: dict[int, Mapping[bytes, bytes]] = {}
 
-    def run(self, command: tuple[str, ...], streams: Streams, cores: int, limits: Limits) -> Report:
+    def run(self, command: tuple[str, ...], cores: int, limits: Limits) -> Report:
+        """With this process's own standard streams."""
         began = time.monotonic()
         try:
-            process = self._start(command, streams, cores)
+            process = self._start(command, cores)
         except OSError as error:
             return Report(time.monotonic(), _not_started(command[0], error), exit_code=127)
         except ValueError as error:  # a NUL in a word
             why = f"its command cannot be started ({error})"
             return Report(time.monotonic(), why, exit_code=127)
         try:
-            why = self._watch(process, streams, limits, began)
+            why = self._watch(process, limits, began)
         except BaseException:  # the node is gone
             _kill_group(process, signal.SIGKILL)
             os.waitpid(process, 0)
@@ -105,16 +113,11 @@ class Commands:
             peak_memory_bytes=usage.ru_maxrss << 10,
         )
 
-    def _start(self, command: tuple[str, ...], streams: Streams, cores: int) -> int:
+    def _start(self, command: tuple[str, ...], cores: int) -> int:
         return os.posix_spawn(
             self._program(command[0]),
             command,
             self._environment(cores),
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, streams.stdin, 0),
-                (os.POSIX_SPAWN_DUP2, streams.stdout, 1),
-                (os.POSIX_SPAWN_DUP2, streams.stderr, 2),
-            ],
             setpgroup=0,
             setsigmask=(),
             setsigdef=_RESET_SIGNALS,
@@ -142,36 +145,51 @@ class Commands:
 
     # --- while it runs ---------------------------------------------------------------------------
 
-    def _watch(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
+    def _watch(self, process: int, limits: Limits, began: float) -> str:
         """Wait until the first process ends, or must be ended: then why."""
-        handle = os.pidfd_open(process)
-        self._poll.register(handle, select.POLLIN)
-        try:
-            while True:
-                pause = min(_pause_seconds(limits, began), self._caller.patience_seconds())
-                ready = self._poll.poll(max(0.0, pause) * 1000)
-                if handle in [file for file, _ in ready]:
-                    return ""
-                why = self._why_end(process, streams, limits, began)
-                if why:
-                    _end(process, handle, limits.grace_seconds)
-                    return why
-        finally:
-            self._poll.unregister(handle)
-            os.close(handle)
+        while True:
+            pause = min(_pause_seconds(limits, began), self._caller.patience_seconds())
+            news = signal.sigtimedwait(_NEWS, max(0.0, pause))
+            if news is not None and _tells_end(news, process):
+                return ""
+            if _has_ended(process):  # signals of one kind are not counted, so one may be missed
+                return ""
+            why = self._why_end(process, limits, began)
+            if why:
+                _end(process, limits.grace_seconds)
+                return why
 
-    def _why_end(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
+    def _why_end(self, process: int, limits: Limits, began: float) -> str:
         if self._caller.attend():
             return "it was called off"
         if limits.seconds and time.monotonic() - began >= limits.seconds:
             return f"it ran longer than its time limit of {limits.seconds:g} s"
-        if limits.log_bytes and streams.printed_bytes() > limits.log_bytes:
+        if limits.log_bytes and _printed_bytes() > limits.log_bytes:
             return f"it printed more than {_shown(limits.log_bytes)}, which would fill the disk"
         if limits.memory_bytes:
             used = resident_bytes(process)
             if used > limits.memory_bytes:
                 return _too_much_memory(used, limits.memory_bytes)
         return ""
+
+
+def _signal_when_readable(file: int) -> None:
+    fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _tells_end(news: signal.struct_siginfo, process: int) -> bool:
+    return news.si_signo == signal.SIGCHLD and news.si_pid == process and news.si_code in _ENDED
+
+
+def _has_ended(process: int) -> bool:
+    """It is still there to be waited for."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _printed_bytes() -> int:
+    return os.fstat(1).st_size + os.fstat(2).st_size
 
 
 def _pause_seconds(limits: Limits, began: float) -> float:
@@ -181,12 +199,12 @@ def _pause_seconds(limits: Limits, began: float) -> float:
     return max(0.001, min(TICK_SECONDS, left))
 
 
-def _end(process: int, handle: int, grace_seconds: float) -> None:
+def _end(process: int, grace_seconds: float) -> None:
     """Ask the group to end, and wait a moment for its first process to do so."""
     _kill_group(process, signal.SIGTERM)
-    alone = select.poll()
-    alone.register(handle, select.POLLIN)
-    alone.poll(grace_seconds * 1000)
+    until = time.monotonic() + grace_seconds
+    while not _has_ended(process) and time.monotonic() < until:
+        signal.sigtimedwait((signal.SIGCHLD,), max(0.0, until - time.monotonic()))
 
 
 def _kill_group(process: int, number: signal.Signals) -> None:

@@ -14,6 +14,11 @@ from dataward.model.workflow import FileId, TaskId
 from dataward.node.depot import InputLost
 from dataward.world import OnStart, RunResult
 
+# A report may wait so long for the next ones, for it costs the node as much to be woken as a short
+# command takes. Longer, if no other task waits for it.
+HOLD_SECONDS = 0.003
+HOLD_UNAWAITED_SECONDS = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
@@ -114,4 +119,5 @@ class LiveRunner:
             logs=self.log_stem(task.id, attempt),
             cores=task.cores,
             limits=limits,
+            hold_seconds=HOLD_SECONDS if task.children else HOLD_UNAWAITED_SECONDS,
         )

@@ -1,16 +1,17 @@
 """What a node and its runner processes say to each other, over a socket pair.
 
-A message has a head, which gives its length, the number of the order that it is about and its
-kind, and then plain values as Python's own ``marshal`` writes them: both ends are the same Python,
-and a runner process should load as little as it can. A process carries out its orders in the order
-they come and answers each with one report; several reports may come together.
+What one side has to say at a time is a frame: its length, and then messages as plain values, as
+Python's own ``marshal`` writes them: both ends are the same Python, and a runner process should
+load as little as it can. Each message comes with the number of the order that it is about. A
+process carries out its orders in the order they come and answers each with one report.
 """
 
 import marshal
+from collections.abc import Iterable
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
-HEAD = Layout("<IIB")
+HEAD = Layout("<I")
 ORDER, CANCEL, RECALL, REPORT = range(4)
 
 
@@ -43,6 +44,7 @@ class Order(NamedTuple):
     logs: str  # ".out" and ".err" are added; "": let it print where the node prints
     cores: int
     limits: Limits
+    hold_seconds: float = 0.0  # how long the report may wait for others, while orders are in line
 
 
 class Cancel(NamedTuple):
@@ -81,34 +83,30 @@ class Report(NamedTuple):
 Message = Order | Cancel | Recall | Report
 
 
-def framed(message: Message, number: int) -> bytes:
-    values: Any = ()
+def framed(messages: Iterable[tuple[int, Message]]) -> bytes:
+    """Messages with the numbers of their orders, to be read by `Frames`."""
+    payload = marshal.dumps([(number, *_plain(message)) for number, message in messages])
+    return HEAD.pack(len(payload)) + payload
+
+
+def _plain(message: Message) -> tuple[int, Any]:
     if isinstance(message, Order):
-        values = (
-            *message[:3], tuple(map(tuple, message.inputs)), *message[4:8], tuple(message.limits)
-        )  # fmt: skip
-        kind = ORDER
-    elif isinstance(message, Report):
-        values = (*message[:7], tuple(map(tuple, message.outputs)), *message[8:])
-        kind = REPORT
-    else:
-        kind = CANCEL if isinstance(message, Cancel) else RECALL
-    payload = marshal.dumps(values)
-    return HEAD.pack(len(payload), number, kind) + payload
+        inputs = tuple(map(tuple, message.inputs))
+        return ORDER, (*message[:3], inputs, *message[4:8], tuple(message.limits), *message[9:])
+    if isinstance(message, Report):
+        return REPORT, (*message[:7], tuple(map(tuple, message.outputs)), *message[8:])
+    return (CANCEL if isinstance(message, Cancel) else RECALL), None
 
 
-def _message(kind: int, payload: bytes) -> Message:
-    if kind == CANCEL:
-        return Cancel()
-    if kind == RECALL:
-        return Recall()
-    values: Any = marshal.loads(payload)
+def _message(kind: int, values: Any) -> Message:
     if kind == ORDER:
-        order = Order._make(values)
-        inputs = tuple(map(Input._make, order.inputs))
-        return order._replace(inputs=inputs, limits=Limits._make(order.limits))
-    report = Report._make(values)
-    return report._replace(outputs=tuple(map(Written._make, report.outputs)))
+        inputs = tuple(map(Input._make, values[3]))
+        limits = Limits._make(values[8])
+        return Order._make((*values[:3], inputs, *values[4:8], limits, *values[9:]))
+    if kind == REPORT:
+        outputs = tuple(map(Written._make, values[7]))
+        return Report._make((*values[:7], outputs, *values[8:]))
+    return Cancel() if kind == CANCEL else Recall()
 
 
 class Frames:
@@ -118,17 +116,17 @@ class Frames:
         self._pending = b""
 
     def add(self, data: bytes) -> list[tuple[int, Message]]:
-        """Every message that is whole now, with the number of its order."""
+        """Every message of the frames that are whole now, with the number of its order."""
         if self._pending:
             data = self._pending + data
-        whole: list[tuple[int, Message]] = []
+        messages: list[tuple[int, Message]] = []
         start = 0
         while len(data) - start >= HEAD.size:
-            length, number, kind = HEAD.unpack_from(data, start)
-            end = start + HEAD.size + length
+            end = start + HEAD.size + HEAD.unpack_from(data, start)[0]
             if len(data) < end:
                 break
-            whole.append((number, _message(kind, data[start + HEAD.size : end])))
+            whole: list[tuple[int, int, Any]] = marshal.loads(data[start + HEAD.size : end])
+            messages += [(number, _message(kind, values)) for number, kind, values in whole]
             start = end
         self._pending = data[start:]
-        return whole
+        return messages

@@ -57,7 +57,7 @@ class RunnerConnection(asyncio.Protocol):
         self._is_closed = False
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[tuple[int, Message]] = []
         self._pidfd = -1
 
     # --- orders ----------------------------------------------------------------------------------
@@ -94,12 +94,12 @@ class RunnerConnection(asyncio.Protocol):
         """Along with whatever else there is to say in this turn of the loop."""
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._outgoing.append(framed(message, number))
+        self._outgoing.append((number, message))
 
     def _flush(self) -> None:
-        data, self._outgoing = b"".join(self._outgoing), []
+        messages, self._outgoing = self._outgoing, []
         if self._transport is not None:
-            self._transport.write(data)
+            self._transport.write(framed(messages))
 
     # --- reports ---------------------------------------------------------------------------------
 

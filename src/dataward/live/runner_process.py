@@ -8,16 +8,13 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from math import inf
 from types import ModuleType
 
-from dataward.live.command import Commands, Streams, adopt_orphans, die_with_parent
+from dataward.live.command import Commands, adopt_orphans, die_with_parent, signals_let_through
 from dataward.live.orders import Cancel, Frames, Order, Report, framed
 from dataward.live.sandbox import BadOutput, InputChanged, InputGone, Sandbox
 
-HOLD_SECONDS = 0.003
 RECEIVE_BYTES = 1 << 16  # more would be mapped and unmapped for every message
 
 
@@ -28,8 +25,8 @@ class NodeGone(Exception):  # noqa: N818 - the one reason to end
 class Line:
     """The socket to the node: orders to carry out, perhaps a word to call one off, and reports.
 
-    A report goes at once if it is all there is to do; with more orders in line it may wait a
-    moment for the next ones, for waking the node costs as much as a short command.
+    A report goes at once if it is all there is to do; with more orders in line it may wait for the
+    next ones, as long as its order says.
     """
 
     def __init__(self, file: int) -> None:
@@ -39,9 +36,10 @@ class Line:
         self._frames = Frames()
         self._orders: dict[int, Order] = {}
         self._number = 0  # of the order under way
+        self._hold_seconds = 0.0
         self._cancelled = False
-        self._held: list[bytes] = []
-        self._held_since = 0.0
+        self._held: list[tuple[int, Report]] = []
+        self._held_until = inf
 
     def fileno(self) -> int:
         return self._file
@@ -53,7 +51,9 @@ class Line:
             self._receive()
         self._cancelled = False
         self._number = next(iter(self._orders))
-        return self._orders.pop(self._number)
+        order = self._orders.pop(self._number)
+        self._hold_seconds = order.hold_seconds
+        return order
 
     def attend(self) -> bool:
         """Hear what the node says, without waiting, and tell it what is due.
@@ -68,12 +68,11 @@ class Line:
 
     def patience_seconds(self) -> float:
         """How soon it must be attended to, even if the node says nothing."""
-        return self._held_since + HOLD_SECONDS - time.monotonic() if self._held else inf
+        return self._held_until - time.monotonic() if self._held else inf
 
     def answer(self, report: Report) -> None:
-        if not self._held:
-            self._held_since = report.ended_at
-        self._held.append(framed(report, self._number))
+        self._held_until = min(self._held_until, report.ended_at + self._hold_seconds)
+        self._held.append((self._number, report))
         if not self._orders:
             self.attend()
         if not self._orders or self.patience_seconds() <= 0:
@@ -90,14 +89,14 @@ class Line:
             if isinstance(message, Order):
                 self._orders[number] = message
             elif self._orders.pop(number, None) is not None:
-                self._held.append(framed(Report(not_begun=True), number))
+                self._held.append((number, Report(not_begun=True)))
                 self._send()
             elif number == self._number and isinstance(message, Cancel):
                 self._cancelled = True
 
     def _send(self) -> None:
         if self._held:
-            data, self._held = b"".join(self._held), []
+            data, self._held, self._held_until = framed(self._held), [], inf
             try:
                 while data:
                     data = data[os.write(self._file, data) :]
@@ -106,28 +105,23 @@ class Line:
 
 
 class Logs:
-    """Where a task prints. Files are kept if something was printed; else the next task has them."""
+    """Where a task prints: files on this process's own streams 1 and 2, which it inherits.
+
+    They are kept if something was printed; else the next task has them.
+    """
 
     def __init__(self, directory: str) -> None:
         self._paths = (f"{directory}.out", f"{directory}.err")
         self._files = [_new_file(path) for path in self._paths]
-        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._terminal = [os.dup(1), os.dup(2)]  # where the node prints
+        self._are_files = False
 
-    def streams(self) -> Streams:
-        return Streams(self._nothing, *self._files)
-
-    @contextmanager
-    def printing(self) -> Iterator[None]:
-        """This very process prints there, for a while."""
-        own = [os.dup(1), os.dup(2)]
-        try:
-            for number, file in zip((1, 2), self._files, strict=True):
+    def print_to_files(self, yes: bool) -> None:
+        """What is printed from now on goes to the files, or where the node prints."""
+        if yes != self._are_files:
+            self._are_files = yes
+            for number, file in zip((1, 2), self._files if yes else self._terminal, strict=True):
                 os.dup2(file, number)
-            yield
-        finally:
-            for number, file in zip((1, 2), own, strict=True):
-                os.dup2(file, number)
-                os.close(file)
 
     def keep(self, stem: str, bytes_max: int) -> None:
         """Give what was printed its name, and start afresh. Too much of it is cut off."""
@@ -141,6 +135,8 @@ class Logs:
                 os.rename(path, f"{stem}{path[-4:]}")
             os.close(self._files[i])
             self._files[i] = _new_file(path)
+            if self._are_files:
+                os.dup2(self._files[i], i + 1)
 
 
 def _new_file(path: str) -> int:
@@ -156,25 +152,33 @@ class RunnerProcess:
         self._calls: ModuleType | None = None
 
     def serve(self) -> None:
-        while True:
-            order = self._line.next_order()
-            try:
-                report = self._carry_out(order)
-            except NodeGone:
-                raise
-            except InputGone as gone:
-                report = Report(time.monotonic(), gone=str(gone))
-            except InputChanged as changed:
-                report = Report(time.monotonic(), str(changed), exit_code=1)
-            except OSError as error:
-                report = Report(time.monotonic(), _surroundings(error), exit_code=1)
-            if report.error:
-                self._tidy_up(order)  # first: it may have filled the disk, and the node writes
-            self._line.answer(report)
-            self._tidy_up(order)  # while the node is busy with the report
+        """Raises NodeGone in the end."""
+        try:
+            while True:
+                self._serve_next()
+        finally:
+            self._logs.print_to_files(False)  # what is still to be said is for the node's user
+
+    def _serve_next(self) -> None:
+        order = self._line.next_order()
+        try:
+            report = self._carry_out(order)
+        except NodeGone:
+            raise
+        except InputGone as gone:
+            report = Report(time.monotonic(), gone=str(gone))
+        except InputChanged as changed:
+            report = Report(time.monotonic(), str(changed), exit_code=1)
+        except OSError as error:
+            report = Report(time.monotonic(), _surroundings(error), exit_code=1)
+        if report.error:
+            self._tidy_up(order)  # first: it may have filled the disk, and the node writes
+        self._line.answer(report)
+        self._tidy_up(order)  # while the node is busy with the report
 
     def _carry_out(self, order: Order) -> Report:
         self._sandbox.prepare(order.inputs, order.outputs)
+        self._logs.print_to_files(bool(order.logs))
         try:
             return self._run(order)
         finally:
@@ -184,9 +188,7 @@ class RunnerProcess:
         if order.is_calls:
             report = self._call(order)
         else:
-            report = self._commands.run(
-                order.command, self._logs.streams(), order.cores, order.limits
-            )
+            report = self._commands.run(order.command, order.cores, order.limits)
         spoiled = self._sandbox.spoiled(order.inputs) if order.inputs else ()
         if spoiled:
             error = f"it wrote to its input {spoiled[0]!r}, or another task did that reads it too"
@@ -206,7 +208,7 @@ class RunnerProcess:
             self._calls = _load_calls()
         die_with_parent(True)
         began, cpu = time.monotonic(), time.process_time()
-        with self._logs.printing() if order.logs else nullcontext():
+        with signals_let_through():
             error = self._calls.make(order.command, order.outputs[0], order.limits.seconds)
         os.chdir(self._sandbox.directory)  # a function may go anywhere
         die_with_parent(False)
@@ -223,6 +225,7 @@ class RunnerProcess:
         try:
             self._sandbox.tidy()
         except OSError as error:
+            self._logs.print_to_files(False)
             print(f"dataward: {order.task}: cannot tidy up ({error})", file=sys.stderr)
 
 

@@ -35,7 +35,7 @@ from dataward.world import World
 FOR_EVER_SECONDS = 1e9  # nodes of one process are lost together: no lease of theirs need expire
 OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and the threads that do it as much again
 
-LEAD_SECONDS = 0.02  # the node may be busy with other things for so long
+LEAD_SECONDS = 0.04  # the node may be busy with other things for so long
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ import gc
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -126,7 +126,8 @@ class WorkflowRun:
     def run(self) -> RunOutcome:
         """Run what is due, and again what that has changed. Raises StoreStopped."""
         try:
-            return self._run()
+            with _few_cycles_searched_for():
+                return self._run()
         finally:
             self._tell()
 
@@ -205,11 +206,9 @@ class WorkflowRun:
             remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop,
             session.backlog.add, self._read_by_skipped(prepared),
         )  # fmt: skip
-        thresholds = gc.get_threshold()
         try:
             await self._client(session, prepared).submit()
-            gc.freeze()  # all that lives to the end need not be searched for cycles again
-            gc.set_threshold(*GC_THRESHOLDS)
+            gc.freeze()  # what was submitted lives to the end
             if self._interrupts:
                 session.drain()
             while not await self._over.wait(TICK_SECONDS):
@@ -223,8 +222,6 @@ class WorkflowRun:
                     break
             self._housekeeping.on_end()
         finally:
-            gc.set_threshold(*thresholds)
-            gc.unfreeze()
             session.stop()
             self._messages += session.wires.messages
             self._store_calls += session.store.calls
@@ -343,6 +340,19 @@ class WorkflowRun:
                 place = prepared.outside.get(file.id)
                 if self.preparer.is_wanted(file.id) and place is not None and not place.outside:
                     publish(place, path, stays=True)
+
+
+@contextmanager
+def _few_cycles_searched_for() -> Iterator[None]:
+    """All that there is now lives to the end, and of what comes there are few cycles."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def end_leftovers(work: Path) -> None:

@@ -1,9 +1,9 @@
 """Sends what happened to this node's attempts to the store, many at a time.
 
 Whatever comes while one batch is under way makes the next: one call commits as many tasks as there
-are, which is what keeps durability cheap. Outcomes go at once, for others wait for them, or, where
-a call costs a sync of the disk and there is work enough, as soon as that pays; the rest may wait a
-moment for company.
+are, which is what keeps durability cheap. Outcomes go at once, or, where a call costs a sync of the
+disk and there is work enough, as soon as that pays: sooner if other tasks wait for them. The rest
+may wait a moment for company.
 """
 
 from collections.abc import Callable
@@ -64,6 +64,7 @@ class Committer:
     def __post_init__(self) -> None:
         self._work = self.world.kernel.event()
         self._urgent = self.world.kernel.event()
+        self._awaited = self.world.kernel.event()  # by other tasks
 
     # --- what others ask -------------------------------------------------------------------------
 
@@ -75,30 +76,38 @@ class Committer:
         self._work.set()
 
     def commit(
-        self, task: TaskId, attempt: AttemptId, generation: int, outputs: tuple[OutputFile, ...]
+        self,
+        task: TaskId,
+        attempt: AttemptId,
+        generation: int,
+        outputs: tuple[OutputFile, ...],
+        *,
+        awaited: bool,
     ) -> None:
         """Propose an attempt as the task's outcome; advances not yet sent go along with it."""
         node, steps = self.world.node, self._steps(attempt)
         commit = Commit(task, attempt, node, steps, generation, outputs)
         self._proposed[attempt] = commit
-        self._send(commit)
+        self._send(commit, awaited=awaited)
 
     def fail(self, task: TaskId, attempt: AttemptId, reason: str) -> None:
         """Report that the task itself failed."""
         fail = Fail(task, attempt, reason, self._steps(attempt))
         self._proposed[attempt] = fail
-        self._send(fail)
+        self._send(fail, awaited=True)
 
     def recommit(self, commit: Commit) -> None:
         """Report again what an earlier acknowledgement may have been lost for."""
-        self._send(commit)
+        self._send(commit, awaited=True)
 
     def _steps(self, attempt: AttemptId) -> tuple[tuple[TaskState, float], ...]:
         known = self._advances.pop(attempt, None)
         return tuple(known[1]) if known is not None else ()
 
-    def _send(self, outcome: Commit | Fail) -> None:
+    def _send(self, outcome: Commit | Fail, *, awaited: bool) -> None:
         self._outcomes.append(outcome)
+        if awaited:
+            self._awaited.set()
         self._urgent.set()
         self._work.set()
 
@@ -152,9 +161,11 @@ class Committer:
             await self._work.wait()
             await self._urgent.wait(self.settings.company_seconds)
             if self.settings.outcome_seconds and self.queue:
+                await self._awaited.wait(self.settings.outcome_seconds)
                 await self.world.kernel.sleep(self.settings.outcome_seconds)
             self._work.clear()
             self._urgent.clear()
+            self._awaited.clear()
             operations = self._collect()
             if operations:
                 answers = await self.store.call(operations)

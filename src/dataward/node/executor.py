@@ -138,7 +138,9 @@ class Executor:
             outputs = await self.depot.store_outputs(spec)
         finally:
             self.depot.release(spec)
-        self.committer.commit(spec.id, attempt, begun.generation, outputs)
+        self.committer.commit(
+            spec.id, attempt, begun.generation, outputs, awaited=bool(spec.children)
+        )
 
     async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> RunResult:
         """Run the task when there are cores and memory for it; a node gives at most all it has."""

@@ -68,11 +68,9 @@ def adage_plan(
     each kind whose link is free first is looked at too; then a node that is neither, but a little
     of both, may be missed.
     """
-    cluster = _Cluster(
-        *_per_node(nodes, bandwidth_bytes_per_second, cores, speed),
-        int(workflow.cores.max()),
-        queue_transfers=queue_transfers,
-    )
+    columns = _per_node(nodes, bandwidth_bytes_per_second, cores, speed)
+    _check_width(columns[1], workflow)
+    cluster = _Cluster(*columns, queue_transfers=queue_transfers)
     priority = latest_starts(workflow)
     rank = np.empty(len(workflow), dtype=np.int64)
     rank[workflow.layers.order] = np.arange(len(workflow))
@@ -80,6 +78,12 @@ def adage_plan(
     copies = _Copies(workflow, nodes, cluster, located or {})
     preferred, makespan = _assign(workflow, order.tolist(), cluster, copies, respect_parents)
     return Plan(priority, np.array(preferred, dtype=np.int32), makespan)
+
+
+def lone_node_plan(workflow: Workflow, cores: int) -> Plan:
+    """ADAGE's for a single node: there is only the order to decide."""
+    _check_width([cores], workflow)
+    return Plan(latest_starts(workflow), np.zeros(len(workflow), dtype=np.int32), None)
 
 
 def random_plan(workflow: Workflow, nodes: int, seed: int) -> Plan:
@@ -106,6 +110,12 @@ def _level_order(workflow: Workflow) -> Seconds:
 def _check_nodes(nodes: int) -> None:
     if nodes < 1:
         raise SettingError(f"{nodes} nodes can run nothing; give at least 1")
+
+
+def _check_width(cores: list[int], workflow: Workflow) -> None:
+    widest = int(workflow.cores.max())
+    if max(cores) < widest:
+        raise SettingError(f"a task needs {widest} cores, but no node has more than {max(cores)}")
 
 
 def _per_node(
@@ -135,14 +145,9 @@ class _Cluster:
         bandwidth: list[float],
         cores: list[int],
         speed: list[float],
-        widest: int,
         *,
         queue_transfers: bool,
     ) -> None:
-        if max(cores) < widest:
-            raise SettingError(
-                f"a task needs {widest} cores, but no node has more than {max(cores)}"
-            )
         self.bandwidth = bandwidth
         self.speed = speed
         self.cores = cores

@@ -12,7 +12,7 @@ import numpy as np
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
 from dataward.node.settings import NodeSettings
-from dataward.plan.adage import Plan, adage_plan, level_order_plan, random_plan
+from dataward.plan.adage import Plan, adage_plan, level_order_plan, lone_node_plan, random_plan
 from dataward.strategies.strategy import Strategy
 
 
@@ -20,6 +20,8 @@ def critical_path_plan(
     workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
 ) -> Plan:
     machines = platform.machines
+    if len(machines) == 1:
+        return lone_node_plan(workflow, machines[0].cores)
     return adage_plan(
         workflow,
         len(machines),
