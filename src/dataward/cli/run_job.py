@@ -1,6 +1,7 @@
 """One call of ``dataward run``: its record, what listens to it, and what that adds up to."""
 
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,14 @@ from dataward.cli.run_end import RunEnd
 from dataward.cli.run_view import RunView
 from dataward.errors import SettingError
 from dataward.formats import read_workflow, write_workflow
+from dataward.live.leftovers import end_leftovers
 from dataward.live.preparation import Preparer
 from dataward.live.run_directory import RunDirectory, RunFacts, RunRecord, new_facts
+from dataward.live.runner_pool import RunnerPool
+from dataward.live.session import runner_pools
 from dataward.live.workflow_run import RunOptions, RunOutcome, WorkflowRun
 from dataward.model.events import AttemptMeasured, Event, TaskFinished
+from dataward.model.operations import NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
@@ -55,6 +60,7 @@ class RunJob:
 
     def run(self, stack: ExitStack, events: Path | None, *, quiet: bool) -> RunEnd:
         """Run, or go on. What was begun is noted as interrupted, whatever happens."""
+        pools = self._launched(stack)
         preparer = self._look_at_inputs(quiet=quiet)
         record, facts = self._resumed() if self._resume else self._begun()
         files = [EventFileWriter(record.events, append=True)]
@@ -75,7 +81,7 @@ class RunJob:
                 view.say(f"stopping: {what if running else 'nothing is running'}")
 
         run = WorkflowRun(
-            self._workflow, preparer, self._directory, record, self._options,
+            self._workflow, preparer, self._directory, record, self._options, pools,
             sinks=[*(file.add_all for file in files), self._count], on_tick=tick,
             on_interrupt=interrupted, complete_before=self._complete,
         )  # fmt: skip
@@ -106,6 +112,17 @@ class RunJob:
                 self._seconds[self._workflow.index_of[event.task]] = event.wall_seconds
             elif type(event) is TaskFinished and event.state is TaskState.COMPLETE:
                 self._complete[event.task] = None
+
+    def _launched(self, stack: ExitStack) -> dict[NodeId, RunnerPool]:
+        """Have processes start, while there is other work, if all tasks are still to be run."""
+        work = self._directory.work.absolute()
+        end_leftovers(work)
+        pools = runner_pools(self._options.machine, work)
+        stack.callback(_discard, pools, work)
+        if not self._directory.holds_outcomes():
+            for pool in pools.values():
+                pool.launch(len(self._workflow))
+        return pools
 
     def _look_at_inputs(self, *, quiet: bool) -> Preparer:
         preparer = Preparer(self._workflow, self._source, self._directory, self._options.keep_all)
@@ -181,6 +198,13 @@ class RunJob:
             cores=machine.slots,
             bandwidth_bytes_per_second=float("inf"),
         ).best_seconds
+
+
+def _discard(pools: Mapping[NodeId, RunnerPool], work: Path) -> None:
+    for pool in pools.values():
+        pool.close()
+        pool.wait()
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def _state(outcome: RunOutcome, is_interrupted: bool) -> str:

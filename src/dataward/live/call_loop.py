@@ -28,7 +28,7 @@ from dataward.live.calls import encode_bundle
 from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.runner_connection import RAN_TOO_LONG
-from dataward.live.session import Session, SessionPaths, Slice
+from dataward.live.session import Session, SessionPaths, Slice, runner_pools
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.operations import (
     Enqueue,
@@ -162,7 +162,8 @@ class CallLoop:
     def _new_session(self, directory: Path) -> Session:
         return Session(
             kernel=self._kernel,
-            paths=SessionPaths(directory / "depot", directory / "work", directory / "store"),
+            paths=SessionPaths(directory / "depot", directory / "store"),
+            pools=runner_pools(self._machine, directory / "work"),
             machine=self._machine,
             strategy=STRATEGIES["adage-no-replication"],
             runner_settings=self._runner_settings,

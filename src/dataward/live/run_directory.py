@@ -132,6 +132,10 @@ class RunDirectory:
     def outcomes(self) -> Path:
         return self.path / "outcomes"
 
+    def holds_outcomes(self) -> bool:
+        """Whether anything may be known of tasks that ran here before."""
+        return self.outcomes.exists() or self.store.exists()
+
     def exists(self) -> bool:
         return (self.path / _MARKER).is_file()
 

@@ -61,9 +61,9 @@ class RunnerPool:
         self._is_closed = False
         self._launched: list[_Launched] = []
 
-    def launch(self, processes: int) -> None:
-        """Have so many start, before there is an event loop: there is other work to be done."""
-        while len(self._launched) < processes:
+    def launch(self, tasks: int) -> None:
+        """Have processes start for so many tasks: before there is an event loop, and work to do."""
+        while len(self._launched) < min(tasks, self._slots):
             self._launched.append(self._launch())
 
     async def connect(self) -> None:

@@ -41,7 +41,6 @@ LEAD_SECONDS = 0.04  # the node may be busy with other things for so long
 @dataclass(frozen=True, slots=True)
 class SessionPaths:
     depot: Path
-    work: Path
     store: Path
 
 
@@ -56,15 +55,19 @@ class Slice:
         return uniform_platform(self.nodes, cores=self.slots)
 
 
+def runner_pools(machine: Slice, work: Path) -> dict[NodeId, RunnerPool]:
+    """Every node's runner processes, which take a moment to start: launch them beforehand."""
+    ids = [one.id for one in machine.platform().machines]
+    return {id: RunnerPool(work / id, machine.slots) for id in ids}
+
+
 @dataclass
 class Session:
-    """Start it inside ``kernel.run``; then tasks put into ``store`` are run.
-
-    Processes take a moment to start: they may be launched beforehand.
-    """
+    """Start it inside ``kernel.run``; then tasks put into ``store`` are run."""
 
     kernel: AsyncioKernel
     paths: SessionPaths
+    pools: Mapping[NodeId, RunnerPool]
     machine: Slice
     strategy: Strategy
     runner_settings: RunnerSettings
@@ -73,13 +76,12 @@ class Session:
     log_stem: Callable[[TaskId, AttemptId], str]
 
     def __post_init__(self) -> None:
-        self.ids: tuple[NodeId, ...] = tuple(m.id for m in self.machine.platform().machines)
+        self.ids: tuple[NodeId, ...] = tuple(self.pools)
         self.settings = self._fitted(self.strategy.settings)
         self._sync_thread = ThreadPoolExecutor(1, "dataward-sync")
         self._hash_threads = ThreadPoolExecutor(4, "dataward-hash")
         self.backlog = Backlog()
         self.nodes: list[Node] = []
-        self._pools = {id: RunnerPool(self.paths.work / id, self.machine.slots) for id in self.ids}
 
     def _fitted(self, settings: NodeSettings) -> NodeSettings:
         """Settings for nodes that share a process: no leases; alone, nobody to give to."""
@@ -91,11 +93,6 @@ class Session:
             giving=settings.giving and self.machine.nodes > 1,
             backups_max=settings.backups_max if self.machine.nodes > 1 else 0,
         )
-
-    def launch(self, tasks: int) -> None:
-        """Have runner processes start for so many tasks, or for all slots."""
-        for pool in self._pools.values():
-            pool.launch(min(tasks, self.machine.slots))
 
     async def start(
         self,
@@ -118,7 +115,7 @@ class Session:
         self.nodes = [self._node(id, held.get(id, {})) for id in self.ids]
         for node in self.nodes:
             node.start()
-        for pool in self._pools.values():
+        for pool in self.pools.values():
             await pool.connect()
 
     def client(self) -> StoreClient:
@@ -153,12 +150,12 @@ class Session:
         """End everything that runs, at once."""
         for node in self.nodes:
             node.stop()
-        for pool in self._pools.values():
+        for pool in self.pools.values():
             pool.close()
 
     def close(self) -> None:
         """After ``kernel.run``: wait for processes and threads, and let go of the store."""
-        for pool in self._pools.values():
+        for pool in self.pools.values():
             pool.close()
             pool.wait()
         self._hash_threads.shutdown()
@@ -191,7 +188,7 @@ class Session:
 
     def _runner(self, id: NodeId, disk: DepotDisk) -> LiveRunner:
         return LiveRunner(
-            self.kernel, self._pools[id], disk, self.runner_settings, self.log_stem, self.spoil,
+            self.kernel, self.pools[id], disk, self.runner_settings, self.log_stem, self.spoil,
             self.drop,
         )  # fmt: skip
 

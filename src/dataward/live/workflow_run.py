@@ -9,18 +9,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
-from pathlib import Path
 
 from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.depot_disk import Place
 from dataward.live.housekeeping import Housekeeping, publish
-from dataward.live.leftovers import kill_processes_in
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.live.preparation import Preparation, Preparer
 from dataward.live.run_directory import RunDirectory, RunRecord, file_name_for
-from dataward.live.session import Session, SessionPaths, Slice
+from dataward.live.runner_pool import RunnerPool
+from dataward.live.session import Session, SessionPaths, Slice, runner_pools
 from dataward.model.events import (
     Event,
     NodeFacts,
@@ -32,6 +31,7 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
+from dataward.model.operations import NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.node.client import Client, task_specs
@@ -76,13 +76,17 @@ class RunOutcome:
 
 @dataclass
 class WorkflowRun:
-    """Prepare it, then ``run`` once. The caller holds the run directory's lock."""
+    """Prepare it, then ``run`` once. The caller holds the run directory's lock.
+
+    Processes of the ``pools`` may have been launched already.
+    """
 
     workflow: Workflow
     preparer: Preparer
     directory: RunDirectory
     record: RunRecord
     options: RunOptions
+    pools: Mapping[NodeId, RunnerPool]
     sinks: Sequence[Sink] = ()
     on_tick: Callable[[float], None] = lambda now: None
     on_interrupt: Callable[[int, int], None] = lambda times, running: None
@@ -134,9 +138,9 @@ class WorkflowRun:
     def _run(self) -> RunOutcome:
         self._kernel = AsyncioKernel(epoch_seconds=time.monotonic() - self.options.began_seconds)
         self._emit_start()
-        outcomes = gather_outcomes(self.directory)
+        outcomes, pools = gather_outcomes(self.directory), self.pools
         while True:
-            session = self._new_session()
+            session = self._new_session(pools)
             try:
                 prepared = self._pass(session, outcomes)
             finally:
@@ -152,6 +156,7 @@ class WorkflowRun:
                     # All that was wanted is elsewhere. After a failure, what is here is needed.
                     shutil.rmtree(self.directory.depot, ignore_errors=True)
                 return outcome
+            pools = runner_pools(self.options.machine, self.directory.work)
 
     def _must_decide_again(self, prepared: Preparation) -> bool:
         """Something was made again that others, who were skipped, had read: it may differ."""
@@ -159,14 +164,14 @@ class WorkflowRun:
         unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
         return unclear and not failed and not self._interrupts
 
-    def _new_session(self) -> Session:
+    def _new_session(self, pools: Mapping[NodeId, RunnerPool]) -> Session:
         # A kernel serves one run; the time of the next one goes on.
         epoch_seconds = time.monotonic() - self._kernel.now()
         self._kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
-        end_leftovers(self.directory.work)
         return Session(
             kernel=self._kernel,
-            paths=SessionPaths(self.directory.depot, self.directory.work, self.directory.store),
+            paths=SessionPaths(self.directory.depot, self.directory.store),
+            pools=pools,
             machine=self.options.machine,
             strategy=self.options.strategy,
             runner_settings=self.options.runner,
@@ -178,14 +183,13 @@ class WorkflowRun:
 
     def _pass(self, session: Session, outcomes: Mapping[TaskId, Outcome]) -> Preparation:
         """Decide which tasks are due, and run them."""
-        if not outcomes:  # all are, and processes can start meanwhile
-            session.launch(len(self.workflow))
         prepared = self.preparer.prepare(outcomes, self._node_ids())
         self._emit_decision(prepared)
         self._publish_known(prepared)
         if prepared.remaining is not None:
             self._passes += 1
-            session.launch(len(prepared.remaining))
+            for pool in session.pools.values():
+                pool.launch(len(prepared.remaining))
             self._session = session
             try:
                 self._kernel.run(self._main(session, prepared))
@@ -353,14 +357,6 @@ def _few_cycles_searched_for() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
-
-
-def end_leftovers(work: Path) -> None:
-    """Kill what a run that was killed has left running, and remove its private directories."""
-    if not work.exists():
-        return
-    kill_processes_in(work)
-    shutil.rmtree(work, ignore_errors=True)
 
 
 def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:

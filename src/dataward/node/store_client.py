@@ -9,6 +9,8 @@ from dataward.model.operations import Operation
 from dataward.node.settings import NodeSettings
 from dataward.world import Kernel, Store, StoreUnavailable
 
+TURNS = 10  # in fewer no task gets from the store's queue to the runner
+
 A = TypeVar("A")
 
 
@@ -37,7 +39,8 @@ class StoreClient:
 
     async def let_others_run(self) -> None:
         """Calls to a store in this very process take no time, in which nobody else has a turn."""
-        await self._kernel.sleep(0)
+        for _ in range(TURNS):
+            await self._kernel.sleep(0)
 
     async def ask(self, operation: Operation, kind: type[A]) -> A:
         """One operation whose answer can only be of one kind."""
