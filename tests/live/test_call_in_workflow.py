@@ -3,8 +3,10 @@
 import functools
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -231,3 +233,25 @@ def test_a_workflow_with_calls_survives_its_file(tmp_path):
     write_workflow(wf.build(), "w.json")
 
     assert read_workflow("w.json") == wf.build()
+
+
+def blocked_signals() -> set[int]:
+    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
+
+
+def leave_a_thread_behind() -> None:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+def test_calls_and_commands_take_turns_in_one_process(run):
+    """Between calls it waits for signals, which a call must not find blocked, nor take away."""
+    wf = WorkflowBuilder()
+    before: list[str] = []
+    for turn in range(3):
+        wf.command("true", id=f"command{turn}", after=before)
+        wf.call(leave_a_thread_behind, id=f"thread{turn}", after=[f"command{turn}"])
+        seen = wf.call(blocked_signals, id=f"seen{turn}", after=[f"thread{turn}"])
+        before = [f"seen{turn}"]
+
+    assert run(wf, "--slots", "1").counts == (9, 0, 0, 0)
+    assert result_of(seen) == set()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -189,3 +190,39 @@ def test_a_runner_that_is_killed_takes_its_task_with_it():
         assert not any(map(outlives_many_looks, map(int, pids)))
 
     with_a_pool(use)
+
+
+def test_a_command_that_is_stopped_for_a_while_has_not_ended():
+    goes_on = "until grep -q 'State:.T' /proc/$$/status; do :; done; kill -CONT $$"
+
+    (report,) = reports_of(an_order("sh", "-c", f"({goes_on}) & kill -STOP $$; exit 7"))
+
+    assert report.exit_code == 7
+
+
+def test_the_end_of_somebody_else_is_not_taken_for_the_commands():
+    """Orphans fall to the runner process, which hears of all their ends at once, or of some."""
+    orphans = "for i in 1 2 3 4 5 6 7 8; do (setsid true &); done"
+
+    reports = reports_of(
+        *(an_order("sh", "-c", f"{orphans}; exit {code}") for code in (1, 2, 3)),
+        an_order("true"),
+    )
+
+    assert [report.exit_code for report in reports] == [1, 2, 3, 0]
+
+
+def test_whoever_ignores_the_ends_of_children_is_told_of_commands_all_the_same():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        reports = reports_of(an_order("true"), an_order("sh", "-c", "exit 3"))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert [report.exit_code for report in reports] == [0, 3]
+
+
+def test_a_command_finds_no_signal_blocked():
+    reports_of(an_order("grep", "SigBlk", "/proc/self/status"))
+
+    assert int(printed().split()[1], 16) == 0

@@ -193,3 +193,46 @@ def test_what_was_printed_is_in_the_logs_of_whoever_printed_it():
 
 def _logging_to(pool: RunnerPool, order, stem: str) -> "asyncio.Future[Report]":
     return asyncio.ensure_future(pool.carry_out(order._replace(logs=stem)))
+
+
+def test_a_report_waits_for_the_next_ones_no_longer_than_its_order_says():
+    async def use(pool: RunnerPool) -> None:
+        first, last = Door("first"), Door("last")
+        patient = noting("a")._replace(hold_seconds=1000.0)
+        hasty = noting("b")._replace(hold_seconds=0.0)
+        begun = [asyncio.ensure_future(pool.carry_out(first.order))]
+        await first.reached()
+        begun += [
+            asyncio.ensure_future(pool.carry_out(order)) for order in (patient, hasty, last.order)
+        ]
+        await next_turn()
+        await first.open()
+        await last.reached()
+
+        await begun[2]
+        assert begun[1].done(), "they came together"
+        assert not begun[3].done()
+
+        await last.open()
+        await begun[3]
+
+    with_processes(1, use)
+
+
+def test_a_report_that_may_wait_does_so_while_there_is_more_to_do():
+    async def use(pool: RunnerPool) -> None:
+        first, last = Door("first"), Door("last")
+        patient = noting("a")._replace(hold_seconds=1000.0)
+        begun = [asyncio.ensure_future(pool.carry_out(first.order._replace(hold_seconds=1000.0)))]
+        await first.reached()
+        begun += [asyncio.ensure_future(pool.carry_out(order)) for order in (patient, last.order)]
+        await next_turn()
+        await first.open()
+        await last.reached()
+
+        assert not any(one.done() for one in begun)
+
+        await last.open()
+        await asyncio.gather(*begun)
+
+    with_processes(1, use)

@@ -8,7 +8,7 @@ from builders import workflows
 from dataward.errors import SettingError
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.workflow import Workflow
-from dataward.plan.adage import Plan, adage_plan, level_order_plan, random_plan
+from dataward.plan.adage import Plan, adage_plan, level_order_plan, lone_node_plan, random_plan
 from dataward.plan.bounds import makespan_bounds
 from dataward.plan.critical_path import latest_starts
 from plan.dags import a_workflow, dags
@@ -268,3 +268,19 @@ def test_where_transfers_queue_a_plan_is_never_more_hopeful(
     bounds = makespan_bounds(workflow, nodes=nodes, cores=cores, bandwidth_bytes_per_second=50.0)
     assert plan.estimated_makespan_seconds >= bounds.critical_path_seconds - 1e-9
     assert set(plan.preferred.tolist()) <= set(range(nodes))
+
+
+@given(dags(cores_most=4, files=True), st.integers(1, 8))
+def test_a_node_alone_gets_the_same_plan_without_it_being_worked_out(
+    workflow: Workflow, cores: int
+) -> None:
+    if int(workflow.cores.max()) > cores:
+        with pytest.raises(SettingError, match="a task needs"):
+            lone_node_plan(workflow, cores)
+        return
+
+    plan = lone_node_plan(workflow, cores)
+
+    whole = adage_plan(workflow, 1, bandwidth_bytes_per_second=1e9, cores=cores)
+    assert plan.priority.tolist() == whole.priority.tolist()
+    assert plan.preferred.tolist() == whole.preferred.tolist()

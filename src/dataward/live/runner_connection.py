@@ -98,7 +98,7 @@ class RunnerConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         messages, self._outgoing = self._outgoing, []
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(framed(messages))
 
     # --- reports ---------------------------------------------------------------------------------
