@@ -96,5 +96,6 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         replication=strategy.settings.replication and random.random() < 0.8,
         staging_ahead=random.choice((0, 1, 4)),
         lead_seconds=random.choice((0.0, 0.0, 1000.0)),
+        outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
     )
     return replace(strategy, settings=settings)
