@@ -381,6 +381,23 @@ def test_a_tasks_history_is_figure_2_with_the_time_of_each_step() -> None:
     ]
 
 
+def test_outcomes_that_tasks_wait_for_go_sooner_while_there_is_other_work() -> None:
+    wf = WorkflowBuilder("some alone")
+    wf.task("parent", runtime_seconds=10)
+    wf.task("alone", runtime_seconds=10)
+    for i in range(4):
+        wf.task(f"more{i}", runtime_seconds=10)
+    wf.task("child", runtime_seconds=10, after=["parent"])
+
+    run = simulate(wf.build(), cheap(*machines(1)), all_on(0, outcome_seconds=1.0))
+
+    written = run.times(TaskState.STAGE_OUT)
+    waited = {e.task: e.at - written[e.task] for e in run.all(TaskFinished)}
+    assert waited["parent"] == pytest.approx(1.0)
+    assert waited["alone"] == pytest.approx(2.0)
+    assert waited["child"] == pytest.approx(0.0), "there was nothing else to do"
+
+
 def test_every_history_follows_figure_2_and_agrees_with_the_events() -> None:
     run = simulate(generate("montage", 60, seed=1), uniform_platform(4, cores=2))
 
