@@ -1,7 +1,8 @@
 """Runs one command to its end, and sees that nothing of it is left.
 
-The command gets a process group of its own. When its first process ends, the rest of the group is
-killed, and so is whoever left the group: this process is the one that orphans fall to.
+The command gets a process group of its own. When its first process ends, all that it has left
+running is killed, whether it stayed in the group or not: this process is the one that orphans fall
+to.
 """
 
 import errno
@@ -96,11 +97,12 @@ class Commands:
         except BaseException:  # the node is gone
             _kill_group(process, signal.SIGKILL)
             os.waitpid(process, 0)
-            _end_stragglers()
+            _end_those_left(process)
             raise
-        _kill_group(process, signal.SIGKILL)
+        if why:
+            _kill_group(process, signal.SIGKILL)
         _, status, usage = os.wait4(process, 0)
-        _end_stragglers()
+        _end_those_left(process)
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         now = time.monotonic()
         return Report(
@@ -213,16 +215,29 @@ def _kill_group(process: int, number: signal.Signals) -> None:
         os.killpg(process, number)
 
 
-def _end_stragglers() -> None:
-    """Kill and bury whoever fell to this process, and whoever then falls to it."""
-    with suppress(ChildProcessError):
+def _end_those_left(group: int) -> None:
+    """Kill and bury whoever has fallen to this process, and whoever then falls to it.
+
+    That is all who descend from the command and live on: mostly nobody.
+    """
+    try:
         while True:
             buried, _ = os.waitpid(-1, os.WNOHANG)
             if not buried:
                 for child in _children():
-                    with suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
+                    _kill(child, group)
                 os.waitpid(-1, 0)
+    except ChildProcessError:
+        return
+
+
+def _kill(child: int, group: int) -> None:
+    """The command's own group at once, so that none of it can start another meanwhile."""
+    with suppress(ProcessLookupError):
+        if os.getpgid(child) == group:
+            os.killpg(group, signal.SIGKILL)
+        else:
+            os.kill(child, signal.SIGKILL)
 
 
 def _children() -> list[int]:
