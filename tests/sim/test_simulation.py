@@ -389,12 +389,14 @@ def test_outcomes_that_tasks_wait_for_go_sooner_while_there_is_other_work() -> N
         wf.task(f"more{i}", runtime_seconds=10)
     wf.task("child", runtime_seconds=10, after=["parent"])
 
-    run = simulate(wf.build(), cheap(*machines(1)), all_on(0, outcome_seconds=1.0))
+    run = simulate(
+        wf.build(), cheap(*machines(1)), all_on(0, outcome_seconds=1.0, unawaited_seconds=2.0)
+    )
 
     written = run.times(TaskState.STAGE_OUT)
     waited = {e.task: e.at - written[e.task] for e in run.all(TaskFinished)}
     assert waited["parent"] == pytest.approx(1.0)
-    assert waited["alone"] == pytest.approx(2.0)
+    assert waited["alone"] == pytest.approx(3.0)
     assert waited["child"] == pytest.approx(0.0), "there was nothing else to do"
 
 

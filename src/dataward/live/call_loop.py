@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +44,6 @@ from dataward.strategies.adage import STRATEGIES
 
 TRIES_ALONE = 2  # a call whose process dies so often, with nobody else in it, is the cause
 GARBAGE_SECONDS = 0.1  # results that nobody can ask for are dropped many at a time
-STRATEGY = STRATEGIES["adage-no-replication"]
-# The store is not told who waits for a bundle: all are taken for those that nobody waits for.
-OUTCOME_SECONDS = 0.005
 WATCH_SECONDS = 1.0  # how soon it is noticed that the store has stopped
 
 _log = logging.getLogger("dataward")
@@ -169,13 +165,12 @@ class CallLoop:
             paths=SessionPaths(directory / "depot", directory / "store"),
             pools=runner_pools(self._machine, directory / "work"),
             machine=self._machine,
-            strategy=replace(
-                STRATEGY, settings=replace(STRATEGY.settings, outcome_seconds=OUTCOME_SECONDS)
-            ),
+            strategy=STRATEGIES["adage-no-replication"],
             runner_settings=self._runner_settings,
             incarnation=1,
             emit=self._emit,
             log_stem=lambda task, attempt: "",  # calls print where the caller does
+            unawaited_seconds=0.0,
         )
 
     async def _watch(self) -> None:

@@ -17,7 +17,7 @@ from dataward.world import OnStart, RunResult
 # A report may wait so long for the next ones, for it costs the node as much to be woken as a short
 # command takes. Longer, if no other task waits for it.
 HOLD_SECONDS = 0.003
-HOLD_UNAWAITED_SECONDS = 0.02
+HOLD_UNAWAITED_SECONDS = 0.04
 
 
 @dataclass(frozen=True, slots=True)

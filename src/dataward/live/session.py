@@ -34,8 +34,9 @@ from dataward.world import World
 
 FOR_EVER_SECONDS = 1e9  # nodes of one process are lost together: no lease of theirs need expire
 OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and the threads that do it as much again
+UNAWAITED_SECONDS = 0.03
 
-LEAD_SECONDS = 0.04  # the node may be busy with other things for so long
+LEAD_SECONDS = 0.08  # the node may be busy with other things for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Session:
     incarnation: int  # never the same twice in one store or one list of events
     emit: Emit
     log_stem: Callable[[TaskId, AttemptId], str]
+    unawaited_seconds: float = UNAWAITED_SECONDS  # 0 if others than tasks wait for outcomes
 
     def __post_init__(self) -> None:
         self.ids: tuple[NodeId, ...] = tuple(self.pools)
@@ -89,6 +91,7 @@ class Session:
             settings,
             lease_seconds=FOR_EVER_SECONDS,
             outcome_seconds=settings.outcome_seconds or OUTCOME_SECONDS,
+            unawaited_seconds=self.unawaited_seconds,
             lead_seconds=settings.lead_seconds or LEAD_SECONDS,
             giving=settings.giving and self.machine.nodes > 1,
             backups_max=settings.backups_max if self.machine.nodes > 1 else 0,

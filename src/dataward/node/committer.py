@@ -161,7 +161,7 @@ class Committer:
             await self._work.wait()
             await self._urgent.wait(self.settings.company_seconds)
             if self.settings.outcome_seconds and self.queue:
-                await self._awaited.wait(self.settings.outcome_seconds)
+                await self._awaited.wait(self.settings.unawaited_seconds)
                 await self.world.kernel.sleep(self.settings.outcome_seconds)
             self._work.clear()
             self._urgent.clear()

@@ -8,7 +8,7 @@ be given to another node any more.
 
 from dataward.node.settings import NodeSettings
 
-TASKS_MAX = 64  # for each core: more would bring nothing
+TASKS_MAX = 128  # for each core: more would bring nothing
 
 
 class Lead:

@@ -35,8 +35,8 @@ class NodeSettings:
     patrol_limit: int = 2048  # ours: stuck tasks looked after at a time
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
     company_seconds: float = 0.05  # ours: how long what is not urgent waits for more to send
-    # Ours: the same for outcomes, while the node has work; twice that if no task waits for them.
-    outcome_seconds: float = 0.0
+    outcome_seconds: float = 0.0  # ours: the same for outcomes, while the node has other work
+    unawaited_seconds: float = 0.0  # ours: how much longer for those that no task waits for
     load_report_share: float = 0.25  # ours: a change of load by this share is told to others
 
     def __post_init__(self) -> None:

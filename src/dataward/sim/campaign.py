@@ -97,5 +97,6 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         staging_ahead=random.choice((0, 1, 4)),
         lead_seconds=random.choice((0.0, 0.0, 1000.0)),
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
+        unawaited_seconds=random.choice((0.0, 5.0)),
     )
     return replace(strategy, settings=settings)
