@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
@@ -329,6 +330,27 @@ def test_a_script_that_is_killed_takes_its_calls_with_it(tmp_path, monkeypatch):
         script.kill()
 
         assert script.stdout.read() == ""  # which it is once nobody is left who could print
+    (left,) = tmp_path.glob("dataward-*")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with Executor(1) as executor:
+        assert executor.submit(max, 1, 2).result() == 2
+        assert not left.exists(), "nobody else would remove it"
+
+
+def test_what_another_executor_has_is_not_taken_for_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "dataward-of-mine").mkdir()
+    (tmp_path / "dataward-just-begun").mkdir()
+    (tmp_path / "dataward-just-begun" / "lock").touch()
+    with Executor(1) as first, Executor(1) as second:
+        kept = first.submit(bytes, 100_000)
+        second.submit(max, 1, 2).result()
+    with Executor(1) as third:
+        third.submit(max, 1, 2).result()
+
+    assert len(kept.result()) == 100_000
+    assert {path.name for path in tmp_path.iterdir()} >= {"dataward-of-mine", "dataward-just-begun"}
 
 
 def test_a_fork_of_the_caller_does_not_remove_what_is_the_callers():

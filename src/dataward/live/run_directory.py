@@ -19,7 +19,7 @@ import msgspec
 from dataward.errors import DatawardError, FormatError, OutputError
 from dataward.model.operations import AttemptId
 from dataward.model.workflow import TaskId
-from dataward.stores.journal import DirectoryLock
+from dataward.stores.journal import DirectoryLock, is_locked
 
 _MARKER = "dataward.json"
 _PLAIN = re.compile(r"[A-Za-z0-9_.,=+-]")
@@ -103,7 +103,7 @@ class RunRecord:
     def is_under_way(self) -> bool:
         """Whether a process says it is running this run, and is there."""
         facts = self.facts()
-        return facts.state == "running" and _is_locked(self.directory)
+        return facts.state == "running" and is_locked(self.directory)
 
 
 class RunDirectory:
@@ -215,16 +215,3 @@ def file_name_for(task: TaskId) -> str:
     from blake3 import blake3
 
     return f"{name[:_LOG_NAME_MAX]}~{blake3(task.encode()).hexdigest()[:12]}"
-
-
-def _is_locked(directory: Path) -> bool:
-    import fcntl
-
-    try:
-        with open(directory / "lock", "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False

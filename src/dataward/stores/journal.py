@@ -73,6 +73,26 @@ class DirectoryLock:
         self._file.close()
 
 
+def is_locked(directory: Path) -> bool:
+    return _look_at_lock(directory) == "locked"
+
+
+def is_abandoned(directory: Path) -> bool:
+    """Whether somebody had it locked who is gone. One who is about to lock it is not."""
+    return _look_at_lock(directory) == "abandoned"
+
+
+def _look_at_lock(directory: Path) -> str:
+    try:
+        with open(directory / "lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return "abandoned" if file.read(1) else "new"  # the number is written once it is locked
+    except BlockingIOError:
+        return "locked"
+    except OSError:
+        return "none"
+
+
 class Journal:
     """A journal file open for appending, once `frames` has been read to its end.
 
