@@ -113,20 +113,20 @@ class Frames:
     """Puts messages together again from what arrives."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending = bytearray()
 
     def add(self, data: bytes) -> list[tuple[int, Message]]:
         """Every message of the frames that are whole now, with the number of its order."""
-        if self._pending:
-            data = self._pending + data
+        pending = self._pending
+        pending += data
         messages: list[tuple[int, Message]] = []
         start = 0
-        while len(data) - start >= HEAD.size:
-            end = start + HEAD.size + HEAD.unpack_from(data, start)[0]
-            if len(data) < end:
+        while len(pending) - start >= HEAD.size:
+            end = start + HEAD.size + HEAD.unpack_from(pending, start)[0]
+            if len(pending) < end:
                 break
-            whole: list[tuple[int, int, Any]] = marshal.loads(data[start + HEAD.size : end])
+            whole: list[tuple[int, int, Any]] = marshal.loads(pending[start + HEAD.size : end])
             messages += [(number, _message(kind, values)) for number, kind, values in whole]
             start = end
-        self._pending = data[start:]
+        del pending[:start]
         return messages

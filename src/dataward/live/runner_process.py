@@ -131,12 +131,14 @@ class Logs:
                 continue
             if bytes_max and size > bytes_max:
                 os.ftruncate(self._files[i], bytes_max)
-            if stem:
-                os.rename(path, f"{stem}{path[-4:]}")
-            os.close(self._files[i])
-            self._files[i] = _new_file(path)
-            if self._are_files:
-                os.dup2(self._files[i], i + 1)
+            try:
+                if stem:
+                    os.rename(path, f"{stem}{path[-4:]}")
+            finally:  # in any case, the next task is not to be given what this one printed
+                os.close(self._files[i])
+                self._files[i] = _new_file(path)
+                if self._are_files:
+                    os.dup2(self._files[i], i + 1)
 
 
 def _new_file(path: str) -> int:
