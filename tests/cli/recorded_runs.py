@@ -27,7 +27,8 @@ def a_recorded_run(
     known = RunFacts(
         workflow.name, "diamond.json", began, state=state, tasks=len(workflow), **facts
     )  # type: ignore[arg-type]
-    record = place.new_run(known)
+    record = place.new_record()
+    record.write_facts(known)
     write_workflow(workflow, record.workflow)
     with EventFileWriter(record.events) as file:
         for event in events:

@@ -168,11 +168,6 @@ class RunDirectory:
             raise NoRunError(f"{self.path} holds no run; 'dataward runs' lists those that exist")
         return runs[-1]
 
-    def new_run(self, facts: RunFacts) -> RunRecord:
-        record = self.new_record()
-        record.write_facts(facts)
-        return record
-
     def new_record(self) -> RunRecord:
         """Room for a run. It counts as one, and can be resumed, when its facts are written."""
         numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal()]
