@@ -235,6 +235,25 @@ def test_a_workflow_with_calls_survives_its_file(tmp_path):
     assert read_workflow("w.json") == wf.build()
 
 
+def eat(size_bytes: int) -> None:
+    eaten = b"x" * size_bytes
+    while eaten:
+        signal.pause()
+
+
+def test_a_call_that_eats_more_than_its_memory_is_ended(run):
+    wf = WorkflowBuilder()
+    wf.call(eat, 100 << 20, id="greedy", memory_bytes=1 << 20)
+    modest = wf.call(len, b"x" * 100, id="modest", memory_bytes=1 << 20)
+
+    end = run(wf)
+
+    assert end.counts == (1, 0, 1, 0)
+    assert end.reasons["greedy"].startswith("it used 1")
+    assert end.reasons["greedy"].endswith("MiB of memory, and may use 65.5 MiB")
+    assert result_of(modest) == 100
+
+
 def blocked_signals() -> set[int]:
     return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
 

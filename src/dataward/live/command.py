@@ -171,7 +171,7 @@ class Commands:
         if limits.memory_bytes:
             used = resident_bytes(process)
             if used > limits.memory_bytes:
-                return _too_much_memory(used, limits.memory_bytes)
+                return too_much_memory(used, limits.memory_bytes)
         return ""
 
 
@@ -276,7 +276,7 @@ def _verdict(status: int, peak_bytes: int, limits: Limits) -> str:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL and limits.memory_bytes and peak_bytes > limits.memory_bytes:
-            return _too_much_memory(peak_bytes, limits.memory_bytes)
+            return too_much_memory(peak_bytes, limits.memory_bytes)
         hint = "; the system may have been out of memory" if number == signal.SIGKILL else ""
         return f"it was killed by signal {number} ({signal_name(number)}){disk or hint}"
     return f"it ended with exit code {os.WEXITSTATUS(status)}{disk}"
@@ -329,7 +329,7 @@ def find_program(name: str) -> str:
     raise error
 
 
-def _too_much_memory(used_bytes: int, limit_bytes: int) -> str:
+def too_much_memory(used_bytes: int, limit_bytes: int) -> str:
     return f"it used {_shown(used_bytes)} of memory, and may use {_shown(limit_bytes)}"
 
 

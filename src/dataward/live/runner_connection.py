@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-from dataward.live.command import signal_name
+from dataward.live.command import TICK_SECONDS, resident_bytes, signal_name, too_much_memory
 from dataward.live.leftovers import kill_processes_in
 from dataward.live.orders import Cancel, Frames, Message, Order, Recall, Report, framed
 
@@ -59,6 +59,7 @@ class RunnerConnection(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._outgoing: list[tuple[int, Message]] = []
         self._pidfd = -1
+        self._why_killed = ""
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -74,6 +75,8 @@ class RunnerConnection(asyncio.Protocol):
         self.line[job.number] = job
         if len(self.line) == 1:
             job.on_start(time.monotonic())
+        if job.order.is_calls and job.order.limits.memory_bytes:
+            self._watch_memory(job, resident_bytes(self.pid))
 
     def recall(self, job: Job) -> None:
         """Ask for a job back, if it has not begun."""
@@ -89,6 +92,17 @@ class RunnerConnection(asyncio.Protocol):
         if job is not self.current:
             del self.line[job.number]
         self._send(Cancel(), job.number)
+
+    def _watch_memory(self, job: Job, before_bytes: int) -> None:
+        """Of calls, which have the process for themselves and leave it no time to look itself."""
+        if job.number not in self.line or self._is_closed:
+            return
+        used, limit = resident_bytes(self.pid) - before_bytes, job.order.limits.memory_bytes
+        if used > limit:
+            self._why_killed = too_much_memory(used, limit)
+            self.call_off(job)
+            return
+        asyncio.get_running_loop().call_later(TICK_SECONDS, self._watch_memory, job, before_bytes)
 
     def _send(self, message: Message, number: int) -> None:
         """Along with whatever else there is to say in this turn of the loop."""
@@ -157,6 +171,8 @@ class RunnerConnection(asyncio.Protocol):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             _, status = os.waitpid(self.pid, 0)
+            if self._why_killed:
+                return self._why_killed
             if os.WIFSIGNALED(status):
                 number, limit_seconds = os.WTERMSIG(status), self._alarm_seconds()
                 if number == signal.SIGALRM and limit_seconds:

@@ -224,6 +224,7 @@ class WorkflowBuilder:
         after: Iterable[str] = (),
         id: str = "",
         cores: int = 1,
+        memory_bytes: int = 0,
         retries: int | None = None,
         **kwargs: Any,
     ) -> CallResult:
@@ -247,6 +248,7 @@ class WorkflowBuilder:
             outputs=[file, *outputs],
             after=after,
             cores=cores,
+            memory_bytes=memory_bytes,
             retries=retries,
         )
         return CallResult(TaskId(task), FileId(file))
