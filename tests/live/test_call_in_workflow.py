@@ -274,3 +274,41 @@ def test_calls_and_commands_take_turns_in_one_process(run):
 
     assert run(wf, "--slots", "1").counts == (9, 0, 0, 0)
     assert result_of(seen) == set()
+
+
+def put_nothing_in_place_of_streams() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+
+
+VANDALS = [
+    lambda: os.close(1),
+    lambda: (os.close(1), os.close(2))[0],
+    put_nothing_in_place_of_streams,
+    lambda: sys.stdout.close(),
+    lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN) and None,
+    lambda: os.environ.update(GREETING="changed", PATH="/nowhere"),
+    lambda: os.umask(0o777) and None,
+]
+
+
+@pytest.mark.parametrize("vandal", VANDALS)
+def test_what_a_call_does_to_its_process_others_do_not_see(run, monkeypatch, vandal):
+    monkeypatch.setenv("GREETING", "hello")
+    wf = WorkflowBuilder()
+    wf.call(vandal, id="vandal")
+    wf.command("echo $GREETING; cat; touch made", id="command", after=["vandal"])
+    wf.call(print, "again", id="call", after=["command"])
+    wf.command("echo $GREETING >&2; umask", id="last", after=["call"])
+
+    assert run(wf, "--slots", "1").counts == (4, 0, 0, 0)
+
+    def printed(task: str, stream: str = "out") -> str:
+        (log,) = Path("w.run/1/logs").glob(f"{task}.*.{stream}")
+        return log.read_text()
+
+    assert printed("command") == "hello\n"
+    assert printed("call") == "again\n"
+    assert printed("last", "err") == "hello\n"
+    assert printed("last") == subprocess.check_output(["sh", "-c", "umask"], text=True)

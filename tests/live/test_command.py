@@ -226,3 +226,13 @@ def test_a_command_finds_no_signal_blocked():
     reports_of(an_order("grep", "SigBlk", "/proc/self/status"))
 
     assert int(printed().split()[1], 16) == 0
+
+
+def test_one_that_prints_too_much_fails_also_if_it_ends_before_anybody_looks():
+    first, second = reports_of(
+        an_order("sh", "-c", "yes | head -c 5000", log_bytes=1000), an_order("echo", "next")
+    )
+
+    assert first.error == "it printed more than 1000 B, which would fill the disk"
+    assert second.error == ""
+    assert printed() == "next\n"

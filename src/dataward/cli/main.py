@@ -27,6 +27,7 @@ from dataward.cli import (
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import complain
 from dataward.errors import DatawardError, OutputError, SettingError
+from dataward.live.standard_streams import open_python_streams, open_standard_streams
 
 # typer carries its own copy of click since 0.20-odd and does not export this class of it.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -93,6 +94,8 @@ app.command("clean")(clean.clean_command)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit; bad input never shows a traceback."""
+    open_standard_streams()
+    open_python_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What the terminal cannot show is spelled out; it is no reason to stop.
         codecs.register_error("dataward", _spell_out)

@@ -29,6 +29,7 @@ from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.runner_connection import RAN_TOO_LONG
 from dataward.live.session import Session, SessionPaths, Slice, runner_pools
+from dataward.live.standard_streams import open_standard_streams
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.operations import (
     Enqueue,
@@ -58,6 +59,7 @@ class CallLoop:
         on_event: Emit | None,
     ) -> None:
         self._machine = machine
+        open_standard_streams()
         self._directory: CallDirectory | None = CallDirectory(directory)
         self._runner_settings = runner_settings
         self._on_event = on_event

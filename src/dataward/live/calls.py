@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from dataward.live.call_results import UNCHANGING, Result, ResultsFile, pickled, write_results
+from dataward.live.standard_streams import open_python_streams
 
 CALLS = "dataward-calls"  # the first word of the command of a bundle; the second is its file
 
@@ -75,6 +76,7 @@ def make(command: tuple[str, ...], result: str, limit_seconds: float) -> str:
     Why it failed, or nothing.
     """
     kind, what = command
+    _open_prints()
     error = (make_calls if kind == CALLS else make_call)(what, result, limit_seconds)
     flush_prints()
     return error
@@ -304,6 +306,14 @@ def _load_result(file: str) -> Any:
 def _failed(what: str, error: BaseException) -> str:
     sys.stderr.write(_trace_of(error))
     return f"{what} {described(error)}" if what else str(error)
+
+
+def _open_prints() -> None:
+    """Print line by line: several processes may print to the same place."""
+    open_python_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def flush_prints() -> None:

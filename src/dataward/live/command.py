@@ -51,6 +51,7 @@ def signals_let_through() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it is told of no end
 
 
 class Caller(Protocol):
@@ -80,6 +81,7 @@ class Commands:
         signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
         _signal_when_readable(caller.fileno())
         self._programs: dict[str, str] = {}
+        self._surroundings = dict(os.environb)  # as they are now: calls may change them
         self._environments: dict[int, Mapping[bytes, bytes]] = {}
 
     def run(self, command: tuple[str, ...], cores: int, limits: Limits) -> Report:
@@ -130,7 +132,8 @@ class Commands:
         if "/" in name:
             return name
         if name not in self._programs:
-            self._programs[name] = find_program(name)
+            path = self._surroundings.get(b"PATH", os.fsencode(os.defpath))
+            self._programs[name] = find_program(name, os.fsdecode(path))
         return self._programs[name]
 
     def _environment(self, cores: int) -> Mapping[bytes, bytes]:
@@ -139,7 +142,7 @@ class Commands:
             # A program that would start a thread per core of the machine gets told its share.
             known = {
                 b"OMP_NUM_THREADS": b"%d" % cores,
-                **os.environb,
+                **self._surroundings,
                 b"DATAWARD_CORES": b"%d" % cores,
             }
             self._environments[cores] = known
@@ -167,7 +170,7 @@ class Commands:
         if limits.seconds and time.monotonic() - began >= limits.seconds:
             return f"it ran longer than its time limit of {limits.seconds:g} s"
         if limits.log_bytes and _printed_bytes() > limits.log_bytes:
-            return f"it printed more than {_shown(limits.log_bytes)}, which would fill the disk"
+            return printed_too_much(limits.log_bytes)
         if limits.memory_bytes:
             used = resident_bytes(process)
             if used > limits.memory_bytes:
@@ -317,16 +320,20 @@ def _not_started(program: str, error: OSError) -> str:
     return f"{program!r} cannot be started ({error.strerror or error})"
 
 
-def find_program(name: str) -> str:
-    """Where on the PATH it is. Raises PermissionError or FileNotFoundError."""
+def find_program(name: str, path: str) -> str:
+    """Where on such a PATH it is. Raises PermissionError or FileNotFoundError."""
     error: OSError = FileNotFoundError(errno.ENOENT, "", name)
-    for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(place, name)
-        if os.path.isfile(path):
-            if os.access(path, os.X_OK):
-                return path
+    for place in path.split(os.pathsep):
+        found = os.path.join(place, name)
+        if os.path.isfile(found):
+            if os.access(found, os.X_OK):
+                return found
             error = PermissionError(errno.EACCES, "", name)
     raise error
+
+
+def printed_too_much(limit_bytes: int) -> str:
+    return f"it printed more than {_shown(limit_bytes)}, which would fill the disk"
 
 
 def too_much_memory(used_bytes: int, limit_bytes: int) -> str:

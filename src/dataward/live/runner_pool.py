@@ -191,6 +191,7 @@ class RunnerPool:
         ours, theirs = socket.socketpair()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
+            self._directory.mkdir(parents=True, exist_ok=True)
             directory = self._directory / str(next(self._directories))
             command = [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(directory), _PACKAGE]
             # In a group of its own: Ctrl-C at the terminal is for the node to heed.

@@ -11,7 +11,13 @@ import time
 from math import inf
 from types import ModuleType
 
-from dataward.live.command import Commands, adopt_orphans, die_with_parent, signals_let_through
+from dataward.live.command import (
+    Commands,
+    adopt_orphans,
+    die_with_parent,
+    printed_too_much,
+    signals_let_through,
+)
 from dataward.live.orders import Cancel, Frames, Order, Report, framed
 from dataward.live.sandbox import BadOutput, InputChanged, InputGone, Sandbox
 
@@ -107,21 +113,31 @@ class Line:
 class Logs:
     """Where a task prints: files on this process's own streams 1 and 2, which it inherits.
 
-    They are kept if something was printed; else the next task has them.
+    They are kept if something was printed; else the next task has them. Nothing is there to read.
     """
 
     def __init__(self, directory: str) -> None:
         self._paths = (f"{directory}.out", f"{directory}.err")
         self._files = [_new_file(path) for path in self._paths]
         self._terminal = [os.dup(1), os.dup(2)]  # where the node prints
-        self._are_files = False
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._are_files: bool | None = None  # or nobody knows
 
     def print_to_files(self, yes: bool) -> None:
         """What is printed from now on goes to the files, or where the node prints."""
-        if yes != self._are_files:
+        if yes is not self._are_files:
             self._are_files = yes
-            for number, file in zip((1, 2), self._files if yes else self._terminal, strict=True):
+            streams = (self._nothing, *(self._files if yes else self._terminal))
+            for number, file in enumerate(streams):
                 os.dup2(file, number)
+
+    def distrust(self) -> None:
+        """Somebody may have put something else in place of the streams, or closed them."""
+        self._are_files = None
+
+    def is_too_long(self, bytes_max: int) -> bool:
+        sizes = [os.lseek(file, 0, os.SEEK_END) for file in self._files]
+        return 0 < bytes_max < sum(sizes)
 
     def keep(self, stem: str, bytes_max: int) -> None:
         """Give what was printed its name, and start afresh. Too much of it is cut off."""
@@ -152,6 +168,8 @@ class RunnerProcess:
         self._logs = Logs(directory)
         self._commands = Commands(line)
         self._calls: ModuleType | None = None
+        self._umask = os.umask(0o022)
+        os.umask(self._umask)
 
     def serve(self) -> None:
         """Raises NodeGone in the end."""
@@ -191,6 +209,8 @@ class RunnerProcess:
             report = self._call(order)
         else:
             report = self._commands.run(order.command, order.cores, order.limits)
+        if not report.error and self._logs.is_too_long(order.limits.log_bytes):
+            report = report._replace(error=printed_too_much(order.limits.log_bytes))
         spoiled = self._sandbox.spoiled(order.inputs) if order.inputs else ()
         if spoiled:
             error = f"it wrote to its input {spoiled[0]!r}, or another task did that reads it too"
@@ -212,7 +232,10 @@ class RunnerProcess:
         began, cpu = time.monotonic(), time.process_time()
         with signals_let_through():
             error = self._calls.make(order.command, order.outputs[0], order.limits.seconds)
-        os.chdir(self._sandbox.directory)  # a function may go anywhere
+        # A function may go anywhere and change anything: what follows is to find all as it was.
+        os.chdir(self._sandbox.directory)
+        os.umask(self._umask)
+        self._logs.distrust()
         die_with_parent(False)
         now = time.monotonic()
         return Report(
@@ -245,20 +268,12 @@ def _load_calls() -> ModuleType:
     return calls
 
 
-def _read_nothing() -> None:
-    """What calls read from the terminal would be somebody else's."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-
-
 def main() -> None:
     """``python -c BOOT file-descriptor directory``, as `runner_pool` starts it."""
     line = int(sys.argv[1])
     os.set_inheritable(line, False)  # else a command that outlives this process would hold it open
     sys.path[:] = [place for place in sys.path if place]  # not in the directory of some task
     adopt_orphans()
-    _read_nothing()
     try:
         RunnerProcess(Line(line), sys.argv[2]).serve()
     except NodeGone:

@@ -37,7 +37,8 @@ class Sandbox:
     """One directory, used by one task after another; the process's working directory."""
 
     def __init__(self, directory: str) -> None:
-        os.makedirs(directory, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(directory)  # only this one: where the node keeps it may have been removed
         self.directory = os.path.realpath(directory)  # as links in it are resolved to
         self._own_word = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._moved = 0
@@ -152,7 +153,7 @@ class Sandbox:
                 return  # nothing was made here, or it would be a later time
             left = os.listdir(self.directory)
         except FileNotFoundError:
-            os.makedirs(self.directory)
+            os.mkdir(self.directory)
             os.chdir(self.directory)
             return
         for name in left:
