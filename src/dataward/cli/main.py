@@ -1,6 +1,7 @@
 """The ``dataward`` command: joins the subcommands, turns errors into sentences and exit codes."""
 
 import codecs
+import errno
 import io
 import os
 import sys
@@ -121,9 +122,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.exit(ExitCode.OK)
         if isinstance(stop, SystemExit):
             raise
-        # Files are read and written under errors of our own: this is stdout, on a full disk.
+        if stop.errno in (errno.EMFILE, errno.ENFILE):
+            complain("too many open files; raise the limit (ulimit -n), or use fewer slots")
+            sys.exit(ExitCode.FAILED)
+        # Most files are read and written under errors of our own: this is stdout, on a full disk.
         _discard_stdout()
-        complain(f"cannot write the result: {stop.strerror or stop}")
+        complain(f"cannot write {stop.filename or 'the result'}: {stop.strerror or stop}")
         sys.exit(ExitCode.CANNOT_WRITE)
 
 

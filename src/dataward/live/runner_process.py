@@ -163,8 +163,12 @@ def _new_file(path: str) -> int:
 
 class RunnerProcess:
     def __init__(self, line: Line, directory: str) -> None:
+        """Raises NodeGone."""
         self._line = line
-        self._sandbox = Sandbox(directory)
+        try:
+            self._sandbox = Sandbox(directory)
+        except FileNotFoundError as error:  # removed, by a node that has given up meanwhile
+            raise NodeGone from error
         self._logs = Logs(directory)
         self._commands = Commands(line)
         self._calls: ModuleType | None = None
