@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from dataward import Executor, ProcessDiedError
+from dataward.stores.journal import DirectoryLock
 from live.gates import Gate
 
 
@@ -330,7 +331,8 @@ def test_a_script_that_is_killed_takes_its_calls_with_it(tmp_path, monkeypatch):
         script.kill()
 
         assert script.stdout.read() == ""  # which it is once nobody is left who could print
-    (left,) = tmp_path.glob("dataward-*")
+    (left,) = tmp_path.glob("dataward-calls-*")
+    os.utime(left, (0, 0))  # one that has just begun would be spared
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     with Executor(1) as executor:
@@ -340,17 +342,22 @@ def test_a_script_that_is_killed_takes_its_calls_with_it(tmp_path, monkeypatch):
 
 def test_what_another_executor_has_is_not_taken_for_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / "dataward-of-mine").mkdir()
-    (tmp_path / "dataward-just-begun").mkdir()
-    (tmp_path / "dataward-just-begun" / "lock").touch()
+    others = {"dataward-calls-of-mine", "dataward-calls-just-begun", "dataward-demo.run"}
+    for name in others:
+        (tmp_path / name).mkdir()
+    (tmp_path / "dataward-calls-just-begun" / "held").mkdir()
+    (tmp_path / "dataward-calls-just-begun" / "held" / "lock").touch()
+    DirectoryLock(tmp_path / "dataward-demo.run").release()
     with Executor(1) as first, Executor(1) as second:
         kept = first.submit(bytes, 100_000)
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
         second.submit(max, 1, 2).result()
     with Executor(1) as third:
         third.submit(max, 1, 2).result()
 
     assert len(kept.result()) == 100_000
-    assert {path.name for path in tmp_path.iterdir()} >= {"dataward-of-mine", "dataward-just-begun"}
+    assert {path.name for path in tmp_path.iterdir()} >= others
 
 
 def test_a_fork_of_the_caller_does_not_remove_what_is_the_callers():

@@ -262,6 +262,47 @@ def leave_a_thread_behind() -> None:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 
 
+def print_for_ever() -> None:
+    go_on = threading.Event()
+
+    def speak() -> None:
+        while not go_on.wait(0.0001):
+            os.write(1, b"still here\n")
+
+    threading.Thread(target=speak, daemon=True).start()
+
+
+def test_what_a_thread_prints_that_was_left_behind_is_in_no_log_of_others(run):
+    wf = WorkflowBuilder()
+    wf.call(print_for_ever, id="noisy")
+    for i in range(5):
+        wf.command(f"sleep 0.01; echo {i}", id=f"command{i}", after=["noisy"])
+
+    assert run(wf, "--slots", "1").counts == (6, 0, 0, 0)
+    logs = [next(Path("w.run/1/logs").glob(f"command{i}.*.out")) for i in range(5)]
+    assert [log.read_text() for log in logs] == [f"{i}\n" for i in range(5)]
+
+
+def leave_a_process_with_a_thread() -> None:
+    started = threading.Event()
+
+    def start() -> None:
+        subprocess.Popen(["sleep", "1000"])
+        started.set()
+        threading.Event().wait()
+
+    threading.Thread(target=start, daemon=True).start()
+    started.wait()
+
+
+def test_a_process_that_a_thread_has_left_keeps_nobody_waiting(run):
+    wf = WorkflowBuilder()
+    wf.call(leave_a_process_with_a_thread, id="call")
+    wf.command("echo done", id="command", after=["call"])
+
+    assert run(wf, "--slots", "1").counts == (2, 0, 0, 0)
+
+
 def test_calls_and_commands_take_turns_in_one_process(run):
     """Between calls it waits for signals, which a call must not find blocked, nor take away."""
     wf = WorkflowBuilder()

@@ -5,14 +5,19 @@ One whose process was killed stays, until the next executor finds it: nobody has
 
 import os
 import shutil
+import stat
 import tempfile
+import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from dataward.errors import OutputError
 from dataward.stores.journal import DirectoryLock, is_abandoned
 
-_PREFIX = "dataward-"
+_PREFIX = "dataward-calls-"
+_HELD = "held"  # in it is the lock: no other directory of ours has that
+_YOUNG_SECONDS = 60.0  # others may still be about to lock theirs
 
 
 class CallDirectory:
@@ -25,7 +30,8 @@ class CallDirectory:
         self.path = path or Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._calls = str(self.path / "calls")
         if self._is_ours:
-            lock = DirectoryLock(self.path)
+            (self.path / _HELD).mkdir()
+            lock = DirectoryLock(self.path / _HELD)
             weakref.finalize(self, _remove, str(self.path), os.getpid(), lock)
 
     def make(self) -> None:
@@ -54,11 +60,20 @@ def _remove(path: str, process: int, lock: DirectoryLock) -> None:
 
 def remove_abandoned(place: Path) -> None:
     """Remove what executors of this user have left there whose processes were killed."""
-    for entry in os.scandir(place):
-        if (
-            entry.name.startswith(_PREFIX)
-            and entry.is_dir(follow_symlinks=False)
-            and entry.stat(follow_symlinks=False).st_uid == os.getuid()
-            and is_abandoned(Path(entry.path))
-        ):
-            shutil.rmtree(entry.path, ignore_errors=True)
+    with suppress(OSError):
+        for entry in os.scandir(place):
+            if entry.name.startswith(_PREFIX) and _is_abandoned(entry):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # somebody has just removed it
+        return False
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.getuid()
+        and status.st_mtime < time.time() - _YOUNG_SECONDS
+        and is_abandoned(Path(entry.path, _HELD))
+    )

@@ -8,12 +8,13 @@ to.
 import errno
 import fcntl
 import os
+import select
 import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
@@ -26,6 +27,18 @@ _NEWS = (signal.SIGCHLD, signal.SIGURG)
 _ENDED = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Streams(NamedTuple):
+    """Open files for a command to read from and print to."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    are_own: bool  # whether they are this process's own streams too, which a command inherits
+
+    def printed_bytes(self) -> int:
+        return os.fstat(self.stdout).st_size + os.fstat(self.stderr).st_size
 
 
 def adopt_orphans() -> None:
@@ -84,18 +97,26 @@ class Commands:
         self._surroundings = dict(os.environb)  # as they are now: calls may change them
         self._environments: dict[int, Mapping[bytes, bytes]] = {}
 
-    def run(self, command: tuple[str, ...], cores: int, limits: Limits) -> Report:
-        """With this process's own standard streams."""
+    def run(
+        self,
+        command: tuple[str, ...],
+        streams: Streams,
+        cores: int,
+        limits: Limits,
+        *,
+        alone: bool = True,
+    ) -> Report:
+        """``alone`` says that this process has but one thread: another might take the signals."""
         began = time.monotonic()
         try:
-            process = self._start(command, cores)
+            process = self._start(command, streams, cores)
         except OSError as error:
             return Report(time.monotonic(), _not_started(command[0], error), exit_code=127)
         except ValueError as error:  # a NUL in a word
             why = f"its command cannot be started ({error})"
             return Report(time.monotonic(), why, exit_code=127)
         try:
-            why = self._watch(process, limits, began)
+            why = self._watch(process, streams, limits, began, alone)
         except BaseException:  # the node is gone
             _kill_group(process, signal.SIGKILL)
             os.waitpid(process, 0)
@@ -117,11 +138,12 @@ class Commands:
             peak_memory_bytes=usage.ru_maxrss << 10,
         )
 
-    def _start(self, command: tuple[str, ...], cores: int) -> int:
+    def _start(self, command: tuple[str, ...], streams: Streams, cores: int) -> int:
         return os.posix_spawn(
             self._program(command[0]),
             command,
             self._environment(cores),
+            file_actions=() if streams.are_own else _placed(streams),
             setpgroup=0,
             setsigmask=(),
             setsigdef=_RESET_SIGNALS,
@@ -150,26 +172,31 @@ class Commands:
 
     # --- while it runs ---------------------------------------------------------------------------
 
-    def _watch(self, process: int, limits: Limits, began: float) -> str:
+    def _watch(
+        self, process: int, streams: Streams, limits: Limits, began: float, alone: bool
+    ) -> str:
         """Wait until the first process ends, or must be ended: then why."""
         while True:
             pause = min(_pause_seconds(limits, began), self._caller.patience_seconds())
-            news = signal.sigtimedwait(_NEWS, max(0.0, pause))
-            if news is not None and _tells_end(news, process):
-                return ""
+            if not alone:
+                _wait(process, max(0.0, pause), self._caller.fileno())
+            else:
+                news = signal.sigtimedwait(_NEWS, max(0.0, pause))
+                if news is not None and _tells_end(news, process):
+                    return ""
             if _has_ended(process):  # signals of one kind are not counted, so one may be missed
                 return ""
-            why = self._why_end(process, limits, began)
+            why = self._why_end(process, streams, limits, began)
             if why:
                 _end(process, limits.grace_seconds)
                 return why
 
-    def _why_end(self, process: int, limits: Limits, began: float) -> str:
+    def _why_end(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
         if self._caller.attend():
             return "it was called off"
         if limits.seconds and time.monotonic() - began >= limits.seconds:
             return f"it ran longer than its time limit of {limits.seconds:g} s"
-        if limits.log_bytes and _printed_bytes() > limits.log_bytes:
+        if limits.log_bytes and streams.printed_bytes() > limits.log_bytes:
             return printed_too_much(limits.log_bytes)
         if limits.memory_bytes:
             used = resident_bytes(process)
@@ -193,8 +220,20 @@ def _has_ended(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _printed_bytes() -> int:
-    return os.fstat(1).st_size + os.fstat(2).st_size
+def _placed(streams: Streams) -> list[tuple[int, int, int]]:
+    return [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(streams[:3])]
+
+
+def _wait(process: int, seconds: float, *files: int) -> None:
+    """Until it ends or one of the files can be read. Needs no signals, but takes longer."""
+    handle = os.pidfd_open(process)
+    try:
+        poll = select.poll()
+        for file in (handle, *files):
+            poll.register(file, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(handle)
 
 
 def _pause_seconds(limits: Limits, began: float) -> float:
@@ -207,9 +246,7 @@ def _pause_seconds(limits: Limits, began: float) -> float:
 def _end(process: int, grace_seconds: float) -> None:
     """Ask the group to end, and wait a moment for its first process to do so."""
     _kill_group(process, signal.SIGTERM)
-    until = time.monotonic() + grace_seconds
-    while not _has_ended(process) and time.monotonic() < until:
-        signal.sigtimedwait((signal.SIGCHLD,), max(0.0, until - time.monotonic()))
+    _wait(process, grace_seconds)
 
 
 def _kill_group(process: int, number: signal.Signals) -> None:
@@ -236,7 +273,7 @@ def _end_those_left(group: int) -> None:
 
 def _kill(child: int, group: int) -> None:
     """The command's own group at once, so that none of it can start another meanwhile."""
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):
         if os.getpgid(child) == group:
             os.killpg(group, signal.SIGKILL)
         else:
@@ -244,12 +281,12 @@ def _kill(child: int, group: int) -> None:
 
 
 def _children() -> list[int]:
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
+    """Of every thread: those of a call may have some too."""
+    found: list[int] = []
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
+            found += [int(word) for word in file.read().split()]
+    return found
 
 
 def resident_bytes(process: int) -> int:

@@ -13,6 +13,7 @@ from types import ModuleType
 
 from dataward.live.command import (
     Commands,
+    Streams,
     adopt_orphans,
     die_with_parent,
     printed_too_much,
@@ -66,7 +67,7 @@ class Line:
 
         Whether the order under way was called off. Raises NodeGone.
         """
-        if self._poll.poll(0):
+        while self._poll.poll(0):
             self._receive()
         if self._held and self.patience_seconds() <= 0:
             self._send()
@@ -131,9 +132,14 @@ class Logs:
             for number, file in enumerate(streams):
                 os.dup2(file, number)
 
-    def distrust(self) -> None:
+    def restore(self) -> None:
         """Somebody may have put something else in place of the streams, or closed them."""
         self._are_files = None
+        self.print_to_files(False)
+
+    def streams(self) -> Streams:
+        out, err = self._files
+        return Streams(self._nothing, out, err, are_own=bool(self._are_files))
 
     def is_too_long(self, bytes_max: int) -> bool:
         sizes = [os.lseek(file, 0, os.SEEK_END) for file in self._files]
@@ -151,8 +157,9 @@ class Logs:
                 if stem:
                     os.rename(path, f"{stem}{path[-4:]}")
             finally:  # in any case, the next task is not to be given what this one printed
-                os.close(self._files[i])
-                self._files[i] = _new_file(path)
+                new = _new_file(path)
+                os.dup2(new, self._files[i], inheritable=False)
+                os.close(new)
                 if self._are_files:
                     os.dup2(self._files[i], i + 1)
 
@@ -172,6 +179,7 @@ class RunnerProcess:
         self._logs = Logs(directory)
         self._commands = Commands(line)
         self._calls: ModuleType | None = None
+        self._has_company = False  # threads that calls have left behind
         self._umask = os.umask(0o022)
         os.umask(self._umask)
 
@@ -202,7 +210,8 @@ class RunnerProcess:
 
     def _carry_out(self, order: Order) -> Report:
         self._sandbox.prepare(order.inputs, order.outputs)
-        self._logs.print_to_files(bool(order.logs))
+        # A thread that some call has left behind is not to print into the logs of others.
+        self._logs.print_to_files(bool(order.logs) and (order.is_calls or not self._has_company))
         try:
             return self._run(order)
         finally:
@@ -212,7 +221,10 @@ class RunnerProcess:
         if order.is_calls:
             report = self._call(order)
         else:
-            report = self._commands.run(order.command, order.cores, order.limits)
+            streams = self._logs.streams()
+            report = self._commands.run(
+                order.command, streams, order.cores, order.limits, alone=not self._has_company
+            )
         if not report.error and self._logs.is_too_long(order.limits.log_bytes):
             report = report._replace(error=printed_too_much(order.limits.log_bytes))
         spoiled = self._sandbox.spoiled(order.inputs) if order.inputs else ()
@@ -239,7 +251,8 @@ class RunnerProcess:
         # A function may go anywhere and change anything: what follows is to find all as it was.
         os.chdir(self._sandbox.directory)
         os.umask(self._umask)
-        self._logs.distrust()
+        self._logs.restore()
+        self._has_company = len(os.listdir("/proc/self/task")) > 1
         die_with_parent(False)
         now = time.monotonic()
         return Report(
