@@ -45,6 +45,10 @@ class RunnerSettings:
         )
 
 
+def _begun_before(at: float) -> None:
+    """It starts anew, which nobody need be told."""
+
+
 @dataclass
 class LiveRunner:
     kernel: AsyncioKernel
@@ -59,14 +63,18 @@ class LiveRunner:
         self._limits: dict[int, Limits] = {}  # by memory: most tasks have the same
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
-        for file in task.inputs:
-            if self.disk.where(file.id) is None:  # spoiled and dropped since it was staged
-                return self._without(task, file.id)
-        order = self._order(task, attempt)
-        try:
-            report = await self._carry_out(order, on_start)
-        except ProcessDied as died:
-            return RunResult(self.kernel.now(), str(died), exit_code=1)
+        while True:
+            for file in task.inputs:
+                if self.disk.where(file.id) is None:  # spoiled and dropped since it was staged
+                    return self._without(task, file.id)
+            order = self._order(task, attempt)
+            try:
+                report = await self._carry_out(order, on_start)
+            except ProcessDied as died:
+                return RunResult(self.kernel.now(), str(died), exit_code=1)
+            if not (report.gone and self._is_elsewhere(FileId(report.gone), order)):
+                break
+            on_start = _begun_before
         for name in report.spoiled:
             self.on_spoiled(FileId(name), self.disk)
         if report.gone:
@@ -81,6 +89,13 @@ class LiveRunner:
             report.wall_seconds,
             report.cpu_seconds,
             report.peak_memory_bytes,
+        )
+
+    def _is_elsewhere(self, file: FileId, order: Order) -> bool:
+        """Whether an input was made again, elsewhere, while the order was on its way."""
+        place = self.disk.where(file)
+        return place is not None and all(
+            place.path != known.path for known in order.inputs if known.name == file
         )
 
     def _without(self, task: TaskSpec, file: FileId) -> RunResult:
