@@ -108,9 +108,8 @@ def run_command(
         else:
             print_end(end)
     if end.is_interrupted:
-        raise SystemExit(
-            ExitCode.INTERRUPTED
-        )  # typer's would pass for Ctrl-C, of which all is said
+        # typer's own exit would pass for Ctrl-C, of which all is said
+        raise SystemExit(ExitCode.INTERRUPTED)
     if end.state == "failed":
         raise typer.Exit(ExitCode.FAILED)
 

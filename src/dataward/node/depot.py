@@ -249,6 +249,10 @@ class Depot:
             self.used_bytes -= size_bytes
             raise
         for file in outputs:
+            if file.id in self._unwanted:  # this takes its place, and must not go in its stead
+                self._unwanted.discard(file.id)
+                old = self._held.pop(file.id, None)
+                self.used_bytes -= old.size_bytes if old is not None else 0
             self.used_bytes += file.size_bytes
             self._stored(file.id, file.size_bytes)
         self.used_bytes -= size_bytes  # they may differ in size from what was declared
