@@ -31,9 +31,12 @@ MAY_IMPORT = {
     "stores": {"model", "world"},
     "live": BELOW_LIVE,
     "sim": BELOW_LIVE,
+    "runs": BELOW_LIVE | {"live", "sim"},
+    "calls": BELOW_LIVE | {"live"},
+    "cluster": BELOW_LIVE | {"live", "runs", "calls"},
     "reports": {"model"},
     "web": {"model", "world", "reports"},
-    "cli": BELOW_LIVE | {"live", "sim", "reports", "web"},
+    "cli": BELOW_LIVE | {"live", "sim", "runs", "calls", "cluster", "reports", "web"},
 }
 
 

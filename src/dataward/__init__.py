@@ -18,7 +18,7 @@ from dataward.plan.bounds import Bounds, makespan_bounds
 from dataward.plan.critical_path import CriticalPath, critical_path
 
 if TYPE_CHECKING:
-    from dataward.live.call_executor import CallExecutor as Executor
+    from dataward.calls.executor import CallExecutor as Executor
 
 __all__ = [
     "Bounds",
@@ -42,7 +42,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """``Executor`` brings all that runs tasks for real: loaded for those who ask for it."""
     if name == "Executor":
-        from dataward.live.call_executor import CallExecutor
+        from dataward.calls.executor import CallExecutor
 
         globals()["Executor"] = CallExecutor
         return CallExecutor

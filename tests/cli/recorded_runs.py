@@ -5,10 +5,10 @@ from pathlib import Path
 
 from builders import a_diamond
 from dataward.formats import write_workflow
-from dataward.live.run_directory import RunDirectory, RunFacts, RunRecord
 from dataward.model.events import Event, RunEnded
 from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.event_file import EventFileWriter
+from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord
 from reports.lives import error, failed, failed_with_parent, ran, run_started
 
 

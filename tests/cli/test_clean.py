@@ -9,10 +9,10 @@ from cli.conftest import Dataward
 from cli.recorded_runs import a_good_run, a_recorded_run, write_log
 from dataward.cli import clean
 from dataward.cli.exit_codes import ExitCode
-from dataward.live.outcomes import Outcome, save_outcomes
-from dataward.live.run_directory import RunDirectory
 from dataward.model.operations import OutputFile
 from dataward.model.workflow import FileId, TaskId
+from dataward.runs.outcomes import Outcome, save_outcomes
+from dataward.runs.run_directory import RunDirectory
 
 USED, UNUSED = "ab" * 32, "cd" * 32
 

@@ -5,10 +5,10 @@ import pytest
 from cli.conftest import Dataward
 from cli.recorded_runs import a_bad_run, a_good_run, a_recorded_run, write_log
 from dataward.cli.exit_codes import ExitCode
-from dataward.live.run_directory import RunRecord
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptEnded, TaskSkipped
 from dataward.model.workflow import TaskId
+from dataward.runs.run_directory import RunRecord
 from reports.lives import attempt_of, ran, started
 
 

@@ -8,8 +8,8 @@ import pytest
 from cli.conftest import Dataward
 from cli.recorded_runs import a_bad_run, a_good_run, a_recorded_run
 from dataward.cli.exit_codes import ExitCode
-from dataward.live.run_directory import RunDirectory
 from dataward.model.builder import WorkflowBuilder
+from dataward.runs.run_directory import RunDirectory
 from reports.lives import ran, run_started, started
 
 

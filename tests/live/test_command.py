@@ -10,7 +10,7 @@ import pytest
 
 from dataward.live.orders import Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
-from live.real_runs import is_alive, outlives_many_looks
+from runs.real_runs import is_alive, outlives_many_looks
 
 
 def an_order(*command: str, outputs: tuple[str, ...] = (), cores: int = 1, **limits) -> Order:

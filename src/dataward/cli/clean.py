@@ -13,8 +13,8 @@ from dataward.cli.left_behind import Leftovers, everything_in, leftovers_of, old
 from dataward.cli.output import complain, counted, stderr_console, stdout_console, visible
 from dataward.cli.recorded import looking_into
 from dataward.errors import OutputError, SettingError
-from dataward.live.run_directory import NoRunError, RunDirectory
 from dataward.model.quantities import show_bytes
+from dataward.runs.run_directory import NoRunError, RunDirectory
 from dataward.stores.journal import DirectoryInUse
 
 

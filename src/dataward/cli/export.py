@@ -17,9 +17,9 @@ from dataward.cli.output import (
 from dataward.cli.recorded import events_of, recorded_run, workflow_of
 from dataward.errors import FormatError, WorkflowError
 from dataward.formats import write_workflow
-from dataward.live.run_directory import RunRecord
 from dataward.model.workflow import Workflow
 from dataward.reports.measured import measured_workflow
+from dataward.runs.run_directory import RunRecord
 
 
 def export_command(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dataward.errors import FormatError
-from dataward.live.outcomes import load_outcomes
-from dataward.live.run_directory import RunDirectory
+from dataward.runs.outcomes import load_outcomes
+from dataward.runs.run_directory import RunDirectory
 
 _MARKER = "dataward.json"
 _LOCK = "lock"

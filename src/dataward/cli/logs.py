@@ -11,11 +11,11 @@ import typer
 from dataward.cli.output import busy, stderr_console, visible
 from dataward.cli.recorded import events_of, looking_into, recorded_run, workflow_of
 from dataward.errors import SettingError
-from dataward.live.run_directory import RunRecord
 from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
 from dataward.model.operations import AttemptId
 from dataward.model.workflow import TaskId
 from dataward.reports.known_tasks import find_task
+from dataward.runs.run_directory import RunRecord
 
 _STREAMS = {"out": "stdout", "err": "stderr"}
 

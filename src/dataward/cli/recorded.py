@@ -7,10 +7,10 @@ from pathlib import Path
 from dataward.cli.output import busy, stderr_console, visible
 from dataward.errors import FormatError
 from dataward.formats import read_workflow
-from dataward.live.run_directory import NoRunError, RunFacts, RunRecord, find_run, runs_below
 from dataward.model.events import Event
 from dataward.model.workflow import Workflow
 from dataward.reports.event_file import EventFileReader
+from dataward.runs.run_directory import NoRunError, RunFacts, RunRecord, find_run, runs_below
 
 
 def recorded_run(name: str) -> RunRecord:

@@ -17,11 +17,11 @@ from dataward.cli.strategy import chosen_strategy
 from dataward.errors import SettingError
 from dataward.formats import read_workflow
 from dataward.live.live_runner import RunnerSettings
-from dataward.live.preparation import stem_of
-from dataward.live.run_directory import RunDirectory
 from dataward.live.session import Slice
-from dataward.live.workflow_run import RunOptions
 from dataward.model.quantities import parse_seconds
+from dataward.runs.preparation import stem_of
+from dataward.runs.run_directory import RunDirectory
+from dataward.runs.workflow_run import RunOptions
 
 
 class Keep(Enum):

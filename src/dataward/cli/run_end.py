@@ -19,10 +19,10 @@ from dataward.cli.output import (
     stdout_console,
     visible,
 )
-from dataward.live.run_directory import RunRecord
 from dataward.model.quantities import show_bytes, show_seconds
 from dataward.reports.progress import Failure, RunProgress, TaskCounts
 from dataward.reports.run_summary import RunSummary
+from dataward.runs.run_directory import RunRecord
 
 FAILURES_SHOWN = 10
 TAIL_LINES = 5

@@ -16,11 +16,8 @@ from dataward.cli.run_view import RunView
 from dataward.errors import SettingError
 from dataward.formats import read_workflow, write_workflow
 from dataward.live.leftovers import end_leftovers
-from dataward.live.preparation import Preparer
-from dataward.live.run_directory import RunDirectory, RunFacts, RunRecord, new_facts
 from dataward.live.runner_pool import RunnerPool
 from dataward.live.session import runner_pools
-from dataward.live.workflow_run import RunOptions, RunOutcome, WorkflowRun
 from dataward.model.events import AttemptMeasured, Event, TaskFinished
 from dataward.model.operations import NodeId
 from dataward.model.states import TaskState
@@ -30,6 +27,9 @@ from dataward.plan.critical_path import bottom_levels
 from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
+from dataward.runs.preparation import Preparer
+from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, new_facts
+from dataward.runs.workflow_run import RunOptions, RunOutcome, WorkflowRun
 
 MANY_INPUTS = 1000  # fewer are looked at before anybody wonders
 

@@ -19,9 +19,9 @@ from dataward.cli.output import (
 )
 from dataward.cli.recorded import events_of, facts_of, looking_into
 from dataward.errors import FormatError
-from dataward.live.run_directory import RunFacts, RunRecord, runs_below
 from dataward.model.quantities import show_seconds
 from dataward.reports.outcome_counts import OutcomeCounts, count_outcomes
+from dataward.runs.run_directory import RunFacts, RunRecord, runs_below
 
 KILLED = "killed"
 

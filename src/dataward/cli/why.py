@@ -7,8 +7,8 @@ import typer
 
 from dataward.cli.output import busy, encodable, print_json, stdout_console, visible
 from dataward.cli.recorded import events_of, recorded_run, workflow_of
-from dataward.live.run_directory import RunFacts
 from dataward.reports.why import why
+from dataward.runs.run_directory import RunFacts
 
 
 def why_command(

@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 
 from dataward.live.backlog import Backlog
-from dataward.live.input_digests import file_digest
+from dataward.live.file_digest import file_digest
 from dataward.live.libc import libc
 from dataward.live.orders import Input, Written
 from dataward.live.sandbox import digest_in, place_in_depot, put_in_depot

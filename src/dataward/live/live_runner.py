@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.calls import CALLS
 from dataward.live.depot_disk import DepotDisk
+from dataward.live.making_calls import CALLS
 from dataward.live.orders import Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
 from dataward.model.function_calls import CALL

@@ -278,11 +278,11 @@ def _surroundings(error: OSError) -> str:
 
 def _load_calls() -> ModuleType:
     """What makes calls; commands do without. A function that imports dataward gets the real one."""
-    from dataward.live import calls
+    from dataward.live import making_calls
 
     for name in [name for name in sys.modules if name.partition(".")[0] == "dataward"]:
         del sys.modules[name]
-    return calls
+    return making_calls
 
 
 def main() -> None:

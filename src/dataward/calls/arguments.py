@@ -11,9 +11,9 @@ from typing import Any
 
 import cloudpickle
 
-from dataward.live.bundles import Item
-from dataward.live.call_functions import Function
-from dataward.live.call_future import CallFuture
+from dataward.calls.bundles import Item
+from dataward.calls.functions import Function
+from dataward.calls.future import CallFuture
 from dataward.live.call_results import UNCHANGING
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
-from live.real_runs import OUTPUTS, RUN_DIRECTORY, Ended, arguments_for, ended
+from runs.real_runs import OUTPUTS, RUN_DIRECTORY, Ended, arguments_for, ended
 
 _MOUNT = "mkdir -p w.run && mount -t tmpfs -o size=3m none w.run"
 BALLAST = "w.run/ballast"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
-from live.real_runs import OUTPUTS, is_alive
+from runs.real_runs import OUTPUTS, is_alive
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
-from dataward.live.run_directory import RunDirectory
-from live.real_runs import (
+from dataward.runs.run_directory import RunDirectory
+from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
     arguments_for,

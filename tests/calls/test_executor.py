@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import dataward
+from calls.gates import Gate
 from dataward import DatawardError, Executor
 from dataward.model.events import FileEvicted, TaskFinished
-from live.gates import Gate
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from calls.gates import Gate
 from dataward import Executor, ProcessDiedError
 from dataward.stores.journal import DirectoryLock
-from live.gates import Gate
 
 
 @pytest.fixture(scope="module")

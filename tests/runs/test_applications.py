@@ -8,7 +8,7 @@ import pytest
 from dataward import write_workflow
 from dataward.generate import generate, make_runnable, write_inputs
 from dataward.model.workflow import Workflow
-from live.real_runs import OUTPUTS, hashes
+from runs.real_runs import OUTPUTS, hashes
 
 APPLICATIONS = ("montage", "cybershake", "epigenomics", "inspiral", "sipht")
 MATRIX_SHAPES = ("bag", "fan-in", "fan-out", "pipeline")

@@ -13,11 +13,7 @@ from math import inf
 from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.depot_disk import Place
-from dataward.live.housekeeping import Housekeeping, publish
 from dataward.live.live_runner import RunnerSettings
-from dataward.live.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
-from dataward.live.preparation import Preparation, Preparer
-from dataward.live.run_directory import RunDirectory, RunRecord, file_name_for
 from dataward.live.runner_pool import RunnerPool
 from dataward.live.session import Session, SessionPaths, Slice, runner_pools
 from dataward.model.events import (
@@ -35,6 +31,10 @@ from dataward.model.operations import NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.node.client import Client, task_specs
+from dataward.runs.housekeeping import Housekeeping, publish
+from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.runs.preparation import Preparation, Preparer
+from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
 from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
 

@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataward.errors import FormatError, OutputError
-from dataward.live.outcomes import (
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.model.workflow import Workflow
+from dataward.runs.outcomes import (
     Decision,
     Outcome,
     decide,
@@ -20,9 +23,6 @@ from dataward.live.outcomes import (
     recipe_of,
     save_outcomes,
 )
-from dataward.model.builder import WorkflowBuilder
-from dataward.model.operations import InputFile, OutputFile, TaskSpec
-from dataward.model.workflow import Workflow
 from dataward.stores.journal import Journal
 
 # --- workflows and a machine to run them ---------------------------------------------------------

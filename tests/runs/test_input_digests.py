@@ -11,9 +11,8 @@ from blake3 import blake3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataward.live.input_digests import (
-    CHUNK_BYTES,
-    LARGE_BYTES,
+from dataward.live.file_digest import CHUNK_BYTES, LARGE_BYTES
+from dataward.runs.input_digests import (
     SETTLED_NS,
     InputDigests,
     InputFileError,

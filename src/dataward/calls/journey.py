@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dataward.live.call_arguments import PendingCall
-from dataward.live.call_functions import Function
-from dataward.live.call_future import InDepot
-from dataward.live.calls import CALLS, Bundle, Call, Known
+from dataward.calls.arguments import PendingCall
+from dataward.calls.functions import Function
+from dataward.calls.future import InDepot
+from dataward.live.making_calls import CALLS, Bundle, Call, Known
 from dataward.model.operations import InputFile, NodeId, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import cloudpickle
 from blake3 import blake3
 
-from dataward.live.bundles import Pace
+from dataward.calls.bundles import Pace
 
 FUNCTIONS_MAX = 1000
 

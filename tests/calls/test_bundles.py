@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataward.live.bundles import Bundler, BundleSettings, Item, Pace
+from dataward.calls.bundles import Bundler, BundleSettings, Item, Pace
 
 SETTINGS = BundleSettings(calls_max=40)
 

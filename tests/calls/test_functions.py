@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from dataward.live.call_functions import FUNCTIONS_MAX, FunctionTable
+from dataward.calls.functions import FUNCTIONS_MAX, FunctionTable
 
 LEVEL = 1
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from dataward.live.call_results import Result, ResultsFile
 
 if TYPE_CHECKING:
-    from dataward.live.call_arguments import PendingCall
+    from dataward.calls.arguments import PendingCall
 
 T = TypeVar("T")
 Read = Callable[[str], ResultsFile]

@@ -7,7 +7,7 @@ import pytest
 
 from dataward import WorkflowBuilder
 from dataward.errors import BadNameError
-from live.real_runs import OUTPUTS, RUN_DIRECTORY, hashes
+from runs.real_runs import OUTPUTS, RUN_DIRECTORY, hashes
 
 NAMES = ["a b", "naïve–日本 🎈", "-n", "--", "deep/er/down", "tab\\t", "$HOME", "*", "'", "x" * 255]
 

@@ -16,17 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dataward.calls.arguments import PendingCall
+from dataward.calls.bundles import Bundler, BundleSettings, Item
+from dataward.calls.directory import CallDirectory
+from dataward.calls.future import CallFuture, InDepot, Stored, error_of
+from dataward.calls.journey import Journey, bundle_of, spec_of
 from dataward.errors import OutputError, ProcessDiedError
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.bundles import Bundler, BundleSettings, Item
-from dataward.live.call_arguments import PendingCall
-from dataward.live.call_directory import CallDirectory
-from dataward.live.call_future import CallFuture, InDepot, Stored, error_of
-from dataward.live.call_journey import Journey, bundle_of, spec_of
 from dataward.live.call_results import RecentFiles
-from dataward.live.calls import encode_bundle
 from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
+from dataward.live.making_calls import encode_bundle
 from dataward.live.runner_connection import RAN_TOO_LONG
 from dataward.live.session import Session, SessionPaths, Slice, runner_pools
 from dataward.live.standard_streams import open_standard_streams

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 
 from dataward import WorkflowBuilder
-from dataward.live.run_directory import RunDirectory
-from dataward.live.workflow_run import gather_outcomes
-from live.real_runs import (
+from dataward.runs.run_directory import RunDirectory
+from dataward.runs.workflow_run import gather_outcomes
+from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
     arguments_for,

@@ -13,9 +13,9 @@ from io import FileIO
 from pathlib import Path
 
 import msgspec
-from blake3 import blake3
 
 from dataward.errors import DatawardError, FormatError
+from dataward.live.file_digest import file_digest
 from dataward.stores.journal import Journal
 
 VERSION = 1  # grows when what is remembered no longer means what it did
@@ -23,12 +23,6 @@ VERSION = 1  # grows when what is remembered no longer means what it did
 # A file that is written twice within one tick of its file system's clock shows no difference the
 # second time. FAT has the longest ticks; clocks of file servers are taken to be right that far.
 SETTLED_NS = 2_000_000_000
-
-# Measured on 2 cores, a cached file: 3.9 GB/s by one thread, 4.8 GB/s by all; waking them is not
-# worth it for less. A map of the file gives 5.3 GB/s, but whoever cuts the file short meanwhile,
-# or a file server that goes away, then kills the process: there is no error to report.
-CHUNK_BYTES = 4 << 20
-LARGE_BYTES = 16 << 20
 
 
 class InputFileError(DatawardError):
@@ -106,15 +100,6 @@ class InputDigests:
 def _look(status: os.stat_result) -> tuple[int, int, int]:
     """Not its time of change, the safer one: linking the file somewhere else moves that too."""
     return status.st_size, status.st_mtime_ns, status.st_ino
-
-
-def file_digest(file: FileIO, size_bytes: int) -> str:
-    """The BLAKE3 of a file's content, in hexadecimal."""
-    hasher = blake3(max_threads=blake3.AUTO if size_bytes >= LARGE_BYTES else 1)
-    buffer = memoryview(bytearray(min(size_bytes + 1, CHUNK_BYTES)))
-    while count := file.readinto(buffer):
-        hasher.update(buffer[:count])
-    return hasher.hexdigest()
 
 
 def _load(path: Path) -> _Remembered:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dataward import WorkflowBuilder, read_workflow, write_workflow
-from live.real_runs import OUTPUTS
+from runs.real_runs import OUTPUTS
 
 
 def add(*numbers, **named):

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from dataward.live.depot_disk import Place, depot_contents
-from dataward.live.input_digests import InputDigests
-from dataward.live.outcomes import Decision, Outcome, decide
-from dataward.live.run_directory import RunDirectory
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.operations import NodeId, OutputFile
 from dataward.model.runnable import check_runnable
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.runs.input_digests import InputDigests
+from dataward.runs.outcomes import Decision, Outcome, decide
+from dataward.runs.run_directory import RunDirectory
 
 
 def stem_of(source: Path) -> str:

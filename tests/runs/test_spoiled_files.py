@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
-from live.real_runs import OUTPUTS
+from runs.real_runs import OUTPUTS
 
 WROTE = "it wrote to its input 'x', or another task did that reads it too"
 SPOIL = "chmod u+w x; echo spoiled >> x"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from calls.gates import Gate
 from dataward import Executor
-from live.gates import Gate
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from dataward.calls.arguments import PendingCall
+from dataward.calls.functions import FunctionTable
+from dataward.calls.future import CallFuture
+from dataward.calls.loop import CallLoop
 from dataward.errors import SettingError
-from dataward.live.call_arguments import PendingCall
-from dataward.live.call_functions import FunctionTable
-from dataward.live.call_future import CallFuture
-from dataward.live.call_loop import CallLoop
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
 from dataward.model.events import Emit
@@ -67,7 +67,7 @@ class CallExecutor(Executor):
         )
         self._loop.start()
         # Forgotten without a shutdown, it makes the calls that are left and ends, as the
-        # standard's do. At the interpreter's exit, `call_loop` sees to that.
+        # standard's do. At the interpreter's exit, `calls.loop` sees to that.
         weakref.finalize(self, self._loop.finish, cancel=False).atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> CallFuture[T]:

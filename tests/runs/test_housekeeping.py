@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from builders import workflows
 from dataward.errors import OutputError
 from dataward.live.depot_disk import Place
-from dataward.live.housekeeping import Housekeeping, publish
 from dataward.model.workflow import Workflow
-from live.real_runs import hashes
+from dataward.runs.housekeeping import Housekeeping, publish
+from runs.real_runs import hashes
 
 
 @dataclass
