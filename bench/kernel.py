@@ -206,7 +206,7 @@ def unneeded_timeouts_on_dataward() -> float:
     kernel = VirtualKernel()
 
     async def waiter(n: int) -> None:
-        event = kernel.event()
+        event = kernel.flag()
         for _ in range(WAITS):
             kernel.call_at(kernel.now() + 1.0 + n * 0.001, event.set)
             await event.wait(60.0)

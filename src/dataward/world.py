@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 from dataward.errors import DatawardError
 from dataward.kernel.interface import (
     Cancelled,
-    Event,
     Fiber,
     FiberCancelled,
+    Flag,
     Kernel,
     Queue,
     TimedOut,
@@ -37,9 +37,9 @@ __all__ = [
     "Cancelled",
     "Disk",
     "DiskFull",
-    "Event",
     "Fiber",
     "FiberCancelled",
+    "Flag",
     "Kernel",
     "Network",
     "OnStart",

@@ -8,7 +8,7 @@ from builders import a_diamond
 from cli.conftest import Dataward
 from dataward import write_workflow
 from dataward.cli.exit_codes import ExitCode
-from dataward.plan.matrix_benchmarks import Shape
+from dataward.plan.matrix_benchmarks import BenchmarkShape
 from dataward.plan.matrix_bound import Reading
 
 SMALL = ("--cores", "64", "--tasks-per-core", "10")
@@ -20,7 +20,7 @@ def test_json_has_every_shape_under_every_reading(dataward: Dataward) -> None:
     assert said.code == ExitCode.OK
     rows = json.loads(said.out)
     assert {(row["shape"], row["reading"]) for row in rows} == {
-        (shape.value, reading.value) for shape in Shape for reading in Reading
+        (shape.value, reading.value) for shape in BenchmarkShape for reading in Reading
     }
     for row in rows:
         assert row["tasks"] == 640

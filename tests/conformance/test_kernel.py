@@ -165,7 +165,7 @@ def test_all_joiners_are_told_in_the_order_they_came(kernel):
         log.append(f"{name} {await fiber.join()}")
 
     async def main():
-        gate = kernel.event()
+        gate = kernel.flag()
         fiber = kernel.spawn(pass_on(gate))
         for name in "abc":
             kernel.spawn(joiner(fiber, name))
@@ -204,7 +204,7 @@ def test_join_raises_what_the_fiber_raised_to_every_joiner(kernel):
 
 def test_join_times_out_and_the_fiber_goes_on(kernel):
     async def main():
-        gate = kernel.event()
+        gate = kernel.flag()
         fiber = kernel.spawn(Log().waiter(gate, "fiber"))
         with pytest.raises(TimedOut):
             await fiber.join(MOMENT)
@@ -284,7 +284,7 @@ def test_fibers_are_cancelled_while_waiting_on_an_event_a_queue_or_a_join(kernel
             raise
 
     async def main():
-        event, queue = kernel.event(), kernel.queue()
+        event, queue = kernel.flag(), kernel.queue()
         held = kernel.spawn(settle_when(event))
         fibers = [
             kernel.spawn(noting("event", event.wait())),
@@ -419,7 +419,7 @@ def test_a_set_event_wakes_all_who_wait_in_order_even_if_cleared_at_once(kernel)
     log = Log()
 
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         for name in "abc":
             kernel.spawn(log.waiter(event, name))
         await settle(kernel)
@@ -438,7 +438,7 @@ def test_waiting_on_a_set_event_lets_nobody_in_between(kernel):
     log = Log()
 
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         event.set()
         kernel.spawn(log.waiter(event, "other"))
         log.append(await event.wait())
@@ -451,7 +451,7 @@ def test_waiting_on_a_set_event_lets_nobody_in_between(kernel):
 
 def test_an_event_wait_times_out_with_false(kernel):
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         answers = [await event.wait(MOMENT), await event.wait(0), await event.wait(-1)]
         event.set()
         return [*answers, await event.wait(MOMENT)]
@@ -463,7 +463,7 @@ def test_an_event_that_comes_first_beats_the_time_out(kernel):
     log = Log()
 
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         fiber = kernel.spawn(log.waiter(event, "a", LONG))
         await settle(kernel)
         event.set()
@@ -478,7 +478,7 @@ def test_an_event_that_comes_first_beats_the_time_out(kernel):
 
 def test_an_endless_time_out_is_no_time_out(kernel):
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         fiber = kernel.spawn(Log().waiter(event, "a", float("inf")))
         sleeper = kernel.spawn(Log().sleeper(kernel, "b", float("inf")))
         await kernel.sleep(MOMENT)
@@ -691,7 +691,7 @@ def test_a_failure_is_not_excused_by_a_joiner_that_gave_up(kernel):
         raise LookupError("lost")
 
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         fiber = kernel.spawn(fail_when(event))
         with pytest.raises(TimedOut):
             await fiber.join(MOMENT)

@@ -50,7 +50,7 @@ def test_what_falls_on_one_instant_runs_in_order_of_arrival(kernel):
 
 def test_what_is_due_runs_before_what_it_made_ready(kernel):
     log = []
-    event = kernel.event()
+    event = kernel.flag()
 
     async def waiter():
         await event.wait()
@@ -71,7 +71,7 @@ def test_what_is_due_runs_before_what_it_made_ready(kernel):
 
 
 def test_a_time_out_due_now_is_not_undone_by_a_fiber_of_the_same_instant(kernel):
-    event, queue = kernel.event(), kernel.queue()
+    event, queue = kernel.flag(), kernel.queue()
 
     async def setter():
         await kernel.sleep(1.0)
@@ -95,7 +95,7 @@ def test_a_time_out_due_now_is_not_undone_by_a_fiber_of_the_same_instant(kernel)
 
 def test_a_time_out_that_was_beaten_does_not_cut_the_next_wait_short(kernel):
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         kernel.call_at(1.0, event.set)
         first = await event.wait(2.0)
         event.clear()
@@ -286,7 +286,7 @@ def test_no_code_of_a_killed_fiber_runs_before_the_run_is_over(kernel, place):
             log.append("finally")
 
     async def main():
-        event, queue = kernel.event(), kernel.queue()
+        event, queue = kernel.flag(), kernel.queue()
         other = kernel.spawn(ticks(kernel, [], "other", 2.0, 1))
         fiber = kernel.spawn(victim(event, queue, other))
         await kernel.sleep(0)
@@ -421,7 +421,7 @@ def test_a_deadlock_of_many_names_the_first_few(kernel):
         await event.wait()
 
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         for n in range(10):
             kernel.spawn(wait(event), f"w{n}")
         await event.wait()
@@ -435,7 +435,7 @@ def test_a_fiber_that_waits_for_ever_in_its_finally_does_not_hang_the_end(kernel
         try:
             await kernel.sleep(9.0)
         finally:
-            await kernel.event().wait()
+            await kernel.flag().wait()
 
     async def main():
         kernel.spawn(stuck())
@@ -456,7 +456,7 @@ def test_time_outs_that_were_not_needed_do_not_pile_up(kernel):
             event.clear()
 
     async def main():
-        event = kernel.event()
+        event = kernel.flag()
         kernel.spawn(waiter(event))
         for _ in range(5000):
             await kernel.sleep(0.001)
@@ -476,7 +476,7 @@ def test_sweeping_out_dead_time_outs_changes_no_order():
         log = []
 
         async def noise(n):
-            event = kernel.event()
+            event = kernel.flag()
             for k in range(20):
                 kernel.call_at(kernel.now() + 0.1 * (n % 7), event.set)
                 log.append((kernel.now(), n, await event.wait(1.0 + k)))
@@ -494,7 +494,7 @@ def test_sweeping_out_dead_time_outs_changes_no_order():
 
 def test_waiting_with_a_time_limit_again_and_again_leaves_nothing_behind(kernel):
     async def main():
-        event, queue = kernel.event(), kernel.queue()
+        event, queue = kernel.flag(), kernel.queue()
         other = kernel.spawn(ticks(kernel, [], "other", 1e9, 1))
         for _ in range(100):
             await event.wait(1.0)
@@ -514,7 +514,7 @@ from dataward.kernel import TimedOut, VirtualKernel
 kernel = VirtualKernel()
 names = {f"node-{n}" for n in range(30)}
 queues = {name: kernel.queue() for name in sorted(names)}
-stop = kernel.event()
+stop = kernel.flag()
 
 async def node(name, n):
     for k in range(20):
@@ -570,7 +570,7 @@ PROGRAMS = st.lists(st.lists(STEPS, max_size=8), min_size=1, max_size=6)
 def times_on_the_virtual_kernel(program, on_step=None):
     kernel = VirtualKernel(on_step)
     queues = [kernel.queue() for _ in range(3)]
-    events = [kernel.event() for _ in range(3)]
+    events = [kernel.flag() for _ in range(3)]
     log = []
 
     async def process(name, steps):
@@ -598,7 +598,7 @@ def times_on_the_virtual_kernel(program, on_step=None):
 def times_on_simpy(program):
     env = simpy.Environment()
     queues = [simpy.Store(env) for _ in range(3)]
-    events = [env.event() for _ in range(3)]
+    events = [env.flag() for _ in range(3)]
     log = []
 
     def process(name, steps):

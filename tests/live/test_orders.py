@@ -8,10 +8,10 @@ from dataward.live.orders import (
     Frames,
     Input,
     Limits,
-    Message,
     Order,
     Recall,
     Report,
+    RunnerMessage,
     Written,
     framed,
 )
@@ -54,7 +54,7 @@ messages = st.one_of(orders, reports, st.just(Cancel()), st.just(Recall()))
     st.integers(1, 200),
 )
 def test_what_was_sent_arrives_whole_and_in_order(
-    frames: list[list[tuple[int, Message]]], piece: int
+    frames: list[list[tuple[int, RunnerMessage]]], piece: int
 ) -> None:
     stream = b"".join(framed(frame) for frame in frames)
     reader = Frames()

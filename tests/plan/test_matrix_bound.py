@@ -11,7 +11,7 @@ from dataward.errors import SettingError
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.workflow import Workflow
 from dataward.plan.edge_bytes import edge_bytes
-from dataward.plan.matrix_benchmarks import Shape, Workload, benchmark_bound, fan_in_counts
+from dataward.plan.matrix_benchmarks import BenchmarkShape, Workload, benchmark_bound, fan_in_counts
 from dataward.plan.matrix_bound import MatrixSettings, Reading, finish_times, matrix_bound
 from plan.dags import a_workflow, dags
 
@@ -39,16 +39,16 @@ def by_definition(
     return ends
 
 
-def a_benchmark(shape: Shape, workload: Workload, tasks: int) -> Workflow:
+def a_benchmark(shape: BenchmarkShape, workload: Workload, tasks: int) -> Workflow:
     """The workload as a real workflow, its numbers the same."""
     degree, runtimes = workload.degree, workload.runtimes(0, tasks)
     parents: dict[int, list[int]] = {i: [] for i in range(tasks)}
     for i in range(1, tasks):
-        if shape is Shape.PIPELINE and i % degree:
+        if shape is BenchmarkShape.PIPELINE and i % degree:
             parents[i] = [i - 1]
-        elif shape is Shape.FAN_OUT:
+        elif shape is BenchmarkShape.FAN_OUT:
             parents[i] = [(i - 1) // degree]
-        elif shape is Shape.FAN_IN:
+        elif shape is BenchmarkShape.FAN_IN:
             parents[(i - 1) // degree].append(i)
     builder = WorkflowBuilder()
     for i, size in enumerate(workload.outputs(0, tasks).tolist()):
@@ -122,7 +122,7 @@ def test_no_cores_are_refused(cores: int) -> None:
     with pytest.raises(SettingError):
         matrix_bound(a_workflow(("a", 1, "")), cores)
     with pytest.raises(SettingError):
-        benchmark_bound(Shape.BAG, cores)
+        benchmark_bound(BenchmarkShape.BAG, cores)
 
 
 @settings(max_examples=200, deadline=None)
@@ -143,7 +143,7 @@ def test_finish_times_are_those_of_the_formulas_word_for_word(
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.sampled_from(list(Shape)),
+    st.sampled_from(list(BenchmarkShape)),
     st.sampled_from(list(Reading)),
     st.integers(1, 40),
     st.integers(1, 12),
@@ -151,7 +151,7 @@ def test_finish_times_are_those_of_the_formulas_word_for_word(
     st.sampled_from([0.0, 1e-3, 0.05]),
 )
 def test_a_benchmark_has_the_bound_of_the_workflow_it_stands_for(
-    shape: Shape, reading: Reading, cores: int, per_core: int, degree: int, latency: float
+    shape: BenchmarkShape, reading: Reading, cores: int, per_core: int, degree: int, latency: float
 ) -> None:
     workload = Workload(tasks_per_core=per_core, degree=degree, seed=cores)
     machine = MatrixSettings(latency_seconds=latency)
@@ -186,8 +186,8 @@ def test_fan_in_levels_are_counted_without_building_them(tasks: int, degree: int
 
 def test_two_readings_of_the_published_bag() -> None:
     """At 1,024 cores instead of 128K: the same to a few tenths of a percent."""
-    printed = benchmark_bound(Shape.BAG, 1024)
-    last = benchmark_bound(Shape.BAG, 1024, Reading.LEVEL_LAST)
+    printed = benchmark_bound(BenchmarkShape.BAG, 1024)
+    last = benchmark_bound(BenchmarkShape.BAG, 1024, Reading.LEVEL_LAST)
 
     assert printed.efficiency == pytest.approx(1.99, abs=0.01)
     assert last.efficiency == pytest.approx(1.0, abs=0.01)

@@ -15,7 +15,7 @@ from dataward.model.workflow import Workflow
 from dataward.plan.adage import Plan
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.sim.invariants import Checker
-from dataward.sim.simulation import Outcome, Simulation
+from dataward.sim.simulation import Simulation, SimulationResult
 from dataward.stores.task_record import TaskRecord
 from dataward.strategies.adage import STRATEGIES
 from dataward.strategies.strategy import Strategy
@@ -80,7 +80,7 @@ class Run:
 
     simulation: Simulation
     events: list[Event] = field(default_factory=list)
-    outcome: Outcome | None = None
+    outcome: SimulationResult | None = None
 
     def all(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

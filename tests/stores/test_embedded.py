@@ -597,7 +597,7 @@ async def main():
     store = EmbeddedStore(Path(sys.argv[1]), kernel.now, kernel, 3, in_a_thread, settings)
     for fiber in range(8):
         kernel.spawn(work(store, fiber))
-    await kernel.event().wait()
+    await kernel.flag().wait()
 
 kernel.run(main())
 """

@@ -55,7 +55,7 @@ class Item:
         self.gone = False  # cancelled, or failed for what it depends on: not to be made
 
 
-class Draft:
+class BundleDraft:
     """A bundle while it is put together."""
 
     __slots__ = ("_counts", "_seconds", "_settings", "inside", "items")
@@ -124,7 +124,7 @@ class Bundler:
         """
         ready = self.ready
         share = ceil(len(ready) / (self.slots * self.settings.ahead))
-        draft = Draft(self.settings)
+        draft = BundleDraft(self.settings)
         while ready and share > 0 and draft.has_room_for(ready[0]):
             seed = ready.popleft()
             share -= 1
@@ -152,7 +152,7 @@ class Bundler:
                 self.ready.appendleft(item)
 
 
-def _take(seed: Item, draft: Draft) -> None:
+def _take(seed: Item, draft: BundleDraft) -> None:
     """Add a call, and depth first those that then lack nothing from outside the bundle."""
     stack = [seed]
     inside = draft.inside

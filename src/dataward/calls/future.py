@@ -27,7 +27,7 @@ class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the erro
         return f'\n"""\n{self.trace}"""'
 
 
-class Stored:
+class StoredResults:
     """A file of results, until the last future that may be asked for one of them is gone."""
 
     __slots__ = ("_on_gone", "_read", "directory", "path", "size_bytes", "source")
@@ -60,7 +60,7 @@ class InDepot:
 
     __slots__ = ("place", "stored")
 
-    def __init__(self, stored: Stored, place: int) -> None:
+    def __init__(self, stored: StoredResults, place: int) -> None:
         self.stored = stored
         self.place = place
 
@@ -99,7 +99,7 @@ class _Turn:
             self._future._sleepers.notify_all()
 
 
-class Owner(Protocol):
+class FutureOwner(Protocol):
     """Who will make the call."""
 
     def on_cancelled(self, future: "CallFuture[Any]") -> None:
@@ -126,7 +126,7 @@ class CallFuture(Future[T]):
         "pending",
     )
 
-    def __init__(self, owner: "Owner") -> None:
+    def __init__(self, owner: "FutureOwner") -> None:
         # What the standard's own would do, but for the condition.
         self._lock = threading.RLock()
         self._sleepers: threading.Condition | None = None

@@ -19,7 +19,7 @@ from typing import Any
 from dataward.calls.arguments import PendingCall
 from dataward.calls.bundles import Bundler, BundleSettings, Item
 from dataward.calls.directory import CallDirectory
-from dataward.calls.future import CallFuture, InDepot, Stored, error_of
+from dataward.calls.future import CallFuture, InDepot, StoredResults, error_of
 from dataward.calls.journey import Journey, bundle_of, spec_of
 from dataward.errors import OutputError, ProcessDiedError
 from dataward.kernel.realtime import AsyncioKernel
@@ -143,7 +143,7 @@ class CallLoop:
     async def _main(self) -> None:
         assert self._directory is not None
         self._loop = asyncio.get_running_loop()
-        self._work = self._kernel.event()
+        self._work = self._kernel.flag()
         self._directory.make()
         self._session = self._new_session(self._directory.path)
         await self._session.start(self._outside)
@@ -339,7 +339,7 @@ class CallLoop:
         results = self._reader(path)
         for function, (seconds, calls) in zip(journey.functions, results.functions, strict=True):
             function.pace.learn(calls, seconds)
-        stored = Stored(
+        stored = StoredResults(
             journey.id, path, results.size_bytes, self._reader, self._directory, self._on_gone
         )
         for place in results.traces:

@@ -20,7 +20,7 @@ from dataward.model.quantities import parse_bandwidth, show_seconds
 from dataward.plan.matrix_benchmarks import (
     CORES_PUBLISHED,
     TASKS_PER_SECOND_PUBLISHED,
-    Shape,
+    BenchmarkShape,
     Workload,
     benchmark_bound,
 )
@@ -69,8 +69,8 @@ def bound_command(
 def _bound_benchmarks(
     cores: int, settings: MatrixSettings, workload: Workload, *, json: bool
 ) -> None:
-    found: dict[Shape, dict[Reading, MatrixBound]] = {}
-    for shape in Shape:
+    found: dict[BenchmarkShape, dict[Reading, MatrixBound]] = {}
+    for shape in BenchmarkShape:
         with busy(f"{shape.value}: {cores * workload.tasks_per_core:,} tasks"):
             found[shape] = {
                 r: benchmark_bound(shape, cores, r, settings, workload) for r in Reading
@@ -96,12 +96,12 @@ def _bound_benchmarks(
         return
     console = stdout_console()
     console.print(f"Tasks per second, {cores:,} cores, {cores * workload.tasks_per_core:,} tasks")
-    table = plain_table("k counts ...", *(shape.value for shape in Shape))
+    table = plain_table("k counts ...", *(shape.value for shape in BenchmarkShape))
     for reading in Reading:
-        rates = (found[shape][reading].tasks_per_second for shape in Shape)
+        rates = (found[shape][reading].tasks_per_second for shape in BenchmarkShape)
         table.add_row(reading.value, *(f"{rate:,.0f}" for rate in rates))
     if published:
-        table.add_row("(the paper)", *(f"{published[shape]:,.0f}" for shape in Shape))
+        table.add_row("(the paper)", *(f"{published[shape]:,.0f}" for shape in BenchmarkShape))
     print_table(console, table)
     most = cores / (workload.runtime_seconds_max / 2)
     console.print(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dataward.errors import FormatError
 from dataward.formats.pegasus_job import PegasusJob, order, placed, size_bytes
-from dataward.formats.yaml_events import Node, YamlEvents
+from dataward.formats.yaml_events import YamlEvents, YamlNode
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.names import check_name
 
@@ -62,7 +62,7 @@ class _PegasusReader:
         else:
             events.skip()
 
-    def job(self, node: Node) -> None:
+    def job(self, node: YamlNode) -> None:
         fields = self.mapping(node, "a job")
         id = self.text(fields.get("id"), "a job's id", node.line)
         label = fields.get("name") or fields.get("file")  # a sub-workflow has only a file
@@ -81,7 +81,7 @@ class _PegasusReader:
         self.profiles(job, fields.get("profiles"))
         job.add_to(self.builder)
 
-    def use(self, job: PegasusJob, node: Node) -> None:
+    def use(self, job: PegasusJob, node: YamlNode) -> None:
         fields = self.mapping(node, "a used file")
         file = self.text(fields.get("lfn"), "a used file's lfn", node.line)
         link = fields.get("type")
@@ -99,11 +99,11 @@ class _PegasusReader:
         with placed(self.source, line):
             self.builder.file(file, size_bytes(self.source, line, text))
 
-    def metadata_size(self, fields: dict[str, Node]) -> Node | None:
+    def metadata_size(self, fields: dict[str, YamlNode]) -> YamlNode | None:
         metadata = fields.get("metadata")
         return self.mapping(metadata, "metadata").get("size") if metadata else None
 
-    def profiles(self, job: PegasusJob, node: Node | None) -> None:
+    def profiles(self, job: PegasusJob, node: YamlNode | None) -> None:
         if node is None:
             return
         for namespace, entries in self.mapping(node, "profiles").items():
@@ -113,13 +113,13 @@ class _PegasusReader:
                 if isinstance(value.value, str):
                     job.profile(namespace, key, value.value, value.line)
 
-    def dependency(self, node: Node) -> None:
+    def dependency(self, node: YamlNode) -> None:
         fields = self.mapping(node, "a dependency")
         parent = self.text(fields.get("id"), "a dependency's id", node.line)
         for child in self.elements(fields.get("children"), "children"):
             self.edges.append((child.line, parent, self.text(child, "a child's id")))
 
-    def replicas(self, node: Node) -> None:
+    def replicas(self, node: YamlNode) -> None:
         catalog = self.mapping(node, "'replicaCatalog'")
         for replica in self.elements(catalog.get("replicas"), "replicas"):
             fields = self.mapping(replica, "a replica")
@@ -128,19 +128,19 @@ class _PegasusReader:
                 file = self.text(fields["lfn"], "a replica's lfn")
                 self.sizes.append((size.line, file, self.text(size, "size")))
 
-    def text(self, node: Node | None, what: str, line: int = 0) -> str:
+    def text(self, node: YamlNode | None, what: str, line: int = 0) -> str:
         if node is None:
             raise self.error(f"{what} is missing", line)
         if not isinstance(node.value, str):
             raise self.error(f"{what} should be text", node.line)
         return node.value
 
-    def mapping(self, node: Node, what: str) -> dict[str, Node]:
+    def mapping(self, node: YamlNode, what: str) -> dict[str, YamlNode]:
         if not isinstance(node.value, dict):
             raise self.error(f"{what} should be a mapping", node.line)
         return node.value
 
-    def elements(self, node: Node | None, what: str) -> list[Node]:
+    def elements(self, node: YamlNode | None, what: str) -> list[YamlNode]:
         if node is None or node.value in ("", "null", "~"):
             return []
         if not isinstance(node.value, list):

@@ -7,13 +7,13 @@ from typing import Any
 
 from dataward.errors import DatawardError, FormatError, SettingError
 from dataward.formats.content import ReadLimits, file_chunks, unpacked
-from dataward.formats.yaml_events import Node, YamlEvents
+from dataward.formats.yaml_events import YamlEvents, YamlNode
 from dataward.model.names import check_name
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.quantities import parse_bandwidth, parse_bytes, parse_seconds
 
 NODES_MAX = 10_000_000
-Reader = Callable[[str], Any]
+FieldReader = Callable[[str], Any]
 
 
 def _placement(text: str) -> Placement:
@@ -29,7 +29,7 @@ def _name(text: str) -> str:
     return text
 
 
-_PLATFORM: dict[str, tuple[str, Reader]] = {
+_PLATFORM: dict[str, tuple[str, FieldReader]] = {
     "latency": ("latency_seconds", parse_seconds),
     "site_bandwidth": ("site_bytes_per_second", parse_bandwidth),
     "site_latency": ("site_latency_seconds", parse_seconds),
@@ -38,12 +38,12 @@ _PLATFORM: dict[str, tuple[str, Reader]] = {
     "inputs": ("placement", _placement),
     "copies": ("copies", int),
 }
-_STORE: dict[str, tuple[str, Reader]] = {
+_STORE: dict[str, tuple[str, FieldReader]] = {
     "shards": ("shards", int),
     "latency": ("latency_seconds", parse_seconds),
     "service": ("service_seconds", parse_seconds),
 }
-_MACHINE: dict[str, tuple[str, Reader]] = {
+_MACHINE: dict[str, tuple[str, FieldReader]] = {
     "cores": ("cores", int),
     "speed": ("speed", float),
     "memory": ("memory_bytes", parse_bytes),
@@ -78,7 +78,7 @@ def read_platform(path: Path | str) -> Platform:
         raise FormatError(source, str(error)) from error
 
 
-def _machines(group: Node, source: str) -> list[Machine]:
+def _machines(group: YamlNode, source: str) -> list[Machine]:
     part = _mapping(group, "a group of nodes", source)
     place = f"line {group.line}"
     count_node, name_node = part.pop("count", None), part.pop("name", None)
@@ -96,14 +96,17 @@ def _machines(group: Node, source: str) -> list[Machine]:
     return [replace(machine, id=f"{name}-{i:0{width}}") for i in range(count)]
 
 
-def _mapping(node: Node, what: str, source: str) -> dict[str, Node]:
+def _mapping(node: YamlNode, what: str, source: str) -> dict[str, YamlNode]:
     if not isinstance(node.value, dict):
         raise FormatError(source, f"{what} should be a mapping", place=f"line {node.line}")
     return dict(node.value)
 
 
 def _read(
-    part: Mapping[str, Node], known: Mapping[str, tuple[str, Reader]], what: str, source: str
+    part: Mapping[str, YamlNode],
+    known: Mapping[str, tuple[str, FieldReader]],
+    what: str,
+    source: str,
 ) -> dict[str, Any]:
     fields = {}
     for key, node in part.items():
@@ -116,7 +119,7 @@ def _read(
     return fields
 
 
-def _value(node: Node, key: str, reader: Reader, source: str) -> Any:
+def _value(node: YamlNode, key: str, reader: FieldReader, source: str) -> Any:
     if not isinstance(node.value, str):
         raise FormatError(source, f"{key!r} should be a single value", place=f"line {node.line}")
     try:

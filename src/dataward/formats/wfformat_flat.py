@@ -10,8 +10,8 @@ from msgspec import Raw, Struct
 from dataward.errors import FormatError, WorkflowError
 from dataward.formats.json_pieces import Pieces
 from dataward.formats.wfformat_parts import (
-    Command,
     DeclaredTwice,
+    WfCommand,
     cores_of,
     declare_children,
     sharing,
@@ -46,7 +46,7 @@ class _Task(Struct, gc=False, rename="camel"):
     cores: int | float = 1
     memory: int | float | None = None
     memory_in_bytes: int | float | None = None
-    command: Command | None = None
+    command: WfCommand | None = None
     arguments: list[str] | None = None
     category: str | None = None
 
@@ -69,7 +69,7 @@ def read_flat(pieces: Pieces, builder: WorkflowBuilder, tasks: Raw, place: str) 
         parents, children = ids.family(index)
         command = task.command
         if command is None and task.arguments is not None:
-            command = Command(task.category, task.arguments)
+            command = WfCommand(task.category, task.arguments)
         try:
             for file in task.files:
                 builder.file(file.name, _size(file))

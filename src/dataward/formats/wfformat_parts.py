@@ -14,12 +14,12 @@ Share = Callable[[str], str]
 _SHARED_MAX = 10_000
 
 
-class Command(Struct, gc=False):
+class WfCommand(Struct, gc=False):
     program: str | None = None
     arguments: list[str] | None = None
 
 
-def words_of(command: Command | None, task_name: str, share: Share) -> tuple[str, ...] | None:
+def words_of(command: WfCommand | None, task_name: str, share: Share) -> tuple[str, ...] | None:
     """The words to execute. Where only arguments were recorded, the task's type is the program."""
     if command is None:
         return None

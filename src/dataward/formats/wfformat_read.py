@@ -13,8 +13,8 @@ from dataward.errors import FormatError, WorkflowError
 from dataward.formats.json_pieces import Pieces, given
 from dataward.formats.wfformat_flat import read_flat
 from dataward.formats.wfformat_parts import (
-    Command,
     DeclaredTwice,
+    WfCommand,
     cores_of,
     declare_children,
     sharing,
@@ -69,7 +69,7 @@ class Execution(Struct, gc=False, rename="camel"):
 
     id: str
     runtime_in_seconds: float = 0.0
-    command: Command | None = None
+    command: WfCommand | None = None
     core_count: int | float = 1
     memory_in_bytes: int | float = 0
     dataward_retries: int | None = None

@@ -17,11 +17,11 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class YamlNode:
     """A piece of YAML: text, a list of nodes, or nodes by key."""
 
     line: int
-    value: "str | list[Node] | dict[str, Node]"
+    value: "str | list[YamlNode] | dict[str, YamlNode]"
 
 
 class YamlEvents:
@@ -99,7 +99,7 @@ class YamlEvents:
             yield key
         self._take()
 
-    def items(self, what: str) -> Iterator[Node]:
+    def items(self, what: str) -> Iterator[YamlNode]:
         """The elements of the list that comes next, each whole; nothing counts as no elements."""
         if isinstance(self._event, yaml.ScalarEvent) and self._event.value in ("", "null", "~"):
             self._take()
@@ -111,17 +111,17 @@ class YamlEvents:
             yield self.node()
         self._take()
 
-    def node(self) -> Node:
+    def node(self) -> YamlNode:
         """What comes next, whole. Recursion is bounded by DEPTH_MAX."""
         line = self.line
         if isinstance(self._event, yaml.ScalarEvent):
             text = str(self._event.value)
             self._take()
-            return Node(line, text)
+            return YamlNode(line, text)
         if isinstance(self._event, yaml.SequenceStartEvent):
-            return Node(line, list(self.items("a list")))
+            return YamlNode(line, list(self.items("a list")))
         if isinstance(self._event, yaml.MappingStartEvent):
-            return Node(line, {key: self.node() for key in self.keys("a mapping")})
+            return YamlNode(line, {key: self.node() for key in self.keys("a mapping")})
         self._take()
         raise self.error("is not a workflow: it ends early")
 

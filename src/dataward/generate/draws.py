@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Draws = NDArray[np.float64]
 
 
 def random_state(shape: str, seed: int) -> RandomState:
@@ -25,7 +25,7 @@ def random_state(shape: str, seed: int) -> RandomState:
 class Draw(Protocol):
     """A distribution of run times (seconds) or sizes (bytes)."""
 
-    def sample(self, random: RandomState, count: int) -> Floats:
+    def sample(self, random: RandomState, count: int) -> Draws:
         """So many values, all drawn from ``random``."""
 
 
@@ -35,7 +35,7 @@ class Always:
 
     value: float
 
-    def sample(self, random: RandomState, count: int) -> Floats:
+    def sample(self, random: RandomState, count: int) -> Draws:
         return np.full(count, self.value)
 
 
@@ -47,7 +47,7 @@ class Between:
     mean: float
     high: float
 
-    def sample(self, random: RandomState, count: int) -> Floats:
+    def sample(self, random: RandomState, count: int) -> Draws:
         # u**k has the mean 1 / (k + 1).
         power = (self.high - self.low) / (self.mean - self.low) - 1.0
         u = random.random_sample(count)
@@ -72,7 +72,7 @@ class Normal:
     low: float
     high: float
 
-    def sample(self, random: RandomState, count: int) -> Floats:
+    def sample(self, random: RandomState, count: int) -> Draws:
         values = self.mean + self.deviation * random.standard_normal(count)
         while True:
             outside = np.flatnonzero((values < self.low) | (values > self.high))
@@ -82,13 +82,13 @@ class Normal:
             values[outside] = self.mean + self.deviation * again
 
 
-def seconds(values: Floats) -> list[float]:
+def seconds(values: Draws) -> list[float]:
     """Run times to a hundredth of a second, as plain floats."""
     rounded: list[float] = np.round(values, 2).tolist()
     return rounded
 
 
-def sizes(values: Floats) -> list[int]:
+def sizes(values: Draws) -> list[int]:
     """Sizes in whole bytes, as plain ints."""
     rounded: list[int] = np.rint(values).astype(np.int64).tolist()
     return rounded

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataward.generate.draws import (
     Between,
-    Floats,
+    Draws,
     Normal,
     draw_one,
     draw_sizes,
@@ -89,14 +89,14 @@ def _piece(lane: int, piece: int, kind: str) -> str:
     return f"chr21.{lane}.{piece:07d}.{kind}"
 
 
-def _split(draft: Draft, random: RandomState, lanes: int, lane_of: Lanes) -> Floats:
+def _split(draft: Draft, random: RandomState, lanes: int, lane_of: Lanes) -> Draws:
     """Add the tasks that cut lanes in pieces; the pieces of a lane add up to it."""
     lane_bytes = np.rint(LANE_BYTES.sample(random, lanes))
     uneven = min(UNEVENNESS_PER_PIECE * len(lane_of) / lanes, UNEVENNESS_MAX)
     share = Normal(1.0, uneven, PIECE_SHARE_MIN, PIECE_SHARE_MAX)
     shares = share.sample(random, len(lane_of))
     totals = np.bincount(lane_of, weights=shares)
-    piece_bytes: Floats = np.floor(shares / totals[lane_of] * lane_bytes[lane_of])
+    piece_bytes: Draws = np.floor(shares / totals[lane_of] * lane_bytes[lane_of])
     run_times = seconds(SPLIT_SECONDS.sample(random, lanes) * lane_bytes / 1e6)
     outputs: list[list[str]] = [[] for _ in range(lanes)]
     for i, (lane, size) in enumerate(zip(lane_of.tolist(), sizes(piece_bytes), strict=True)):
@@ -108,8 +108,8 @@ def _split(draft: Draft, random: RandomState, lanes: int, lane_of: Lanes) -> Flo
 
 
 def _map(
-    draft: Draft, random: RandomState, lane_of: Lanes, piece_bytes: Floats, genome_bytes: float
-) -> Floats:
+    draft: Draft, random: RandomState, lane_of: Lanes, piece_bytes: Draws, genome_bytes: float
+) -> Draws:
     """Add the four steps of every piece, step by step; the size of what each mapped."""
     count = len(lane_of)
     clean = np.rint(CLEAN_SHARE.sample(random, count) * piece_bytes)
@@ -140,7 +140,7 @@ def _map(
 
 
 def _merge(
-    draft: Draft, random: RandomState, lane_of: Lanes, lanes: int, mapped: Floats, extra: bool
+    draft: Draft, random: RandomState, lane_of: Lanes, lanes: int, mapped: Draws, extra: bool
 ) -> tuple[str, float]:
     """Add the merges; the last one's file and its size."""
     pieces: list[list[str]] = [[] for _ in range(lanes)]

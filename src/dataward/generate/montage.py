@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from dataward.generate.draws import (
-    Floats,
+    Draws,
     Normal,
     draw_one,
     draw_seconds,
@@ -83,7 +83,7 @@ def overlapping(random: RandomState, images: int, overlaps: int) -> tuple[Indice
 IMAGES_PER_CELL = 4  # an image then has some 36 candidates in the 3 x 3 cells around it; 8 overlap
 
 
-def _sweep(random: RandomState, images: int) -> tuple[Floats, Floats, Indices]:
+def _sweep(random: RandomState, images: int) -> tuple[Draws, Draws, Indices]:
     x, y = random.random_sample(images), random.random_sample(images)
     side = _cells_a_side(images)
     column, row = (x * side).astype(np.int32), (y * side).astype(np.int32)

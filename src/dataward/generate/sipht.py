@@ -70,7 +70,7 @@ BLAST_PROGRAMS = ("blasta", "xdformat", "time")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SiphtStep:
     """One task of a part: what it reads (common, own or made earlier) and makes."""
 
     name: str
@@ -80,7 +80,7 @@ class Step:
 
 
 SEARCHES = (
-    Step(
+    SiphtStep(
         "Findterm",
         Between(687, 1239, 1998),
         ("fna", "RNAfold"),
@@ -95,7 +95,7 @@ SEARCHES = (
             "vienna_index_tmp": Normal(6_487_000, 261_900, 5_085_000, 7_128_000),
         },
     ),
-    Step(
+    SiphtStep(
         "RNAMotif",
         Normal(34.5, 7.87, 19.62, 47.52),
         ("fna", "RNAMofficial_descriptor.txt"),
@@ -104,7 +104,7 @@ SEARCHES = (
             "rnamotif.err": Always(310),
         },
     ),
-    Step(
+    SiphtStep(
         "Transterm",
         Normal(55.7, 21.8, 29.79, 83.2),
         ("fna", "ptt", "expterm.dat"),
@@ -113,7 +113,7 @@ SEARCHES = (
             "transterm.err": Always(96),
         },
     ),
-    Step(
+    SiphtStep(
         "Blast",
         Normal(2509, 608, 1536, 3380),
         (*BLAST_PROGRAMS, "IGR_partners.txt", PARTNERS),
@@ -125,7 +125,7 @@ SEARCHES = (
     ),
 )
 
-SRNA = Step(
+SRNA = SiphtStep(
     "SRNA",
     Normal(448, 255, 185, 523),
     (
@@ -160,13 +160,13 @@ SRNA = Step(
 )
 
 ANALYSES = (
-    Step(
+    SiphtStep(
         "FFN_Parse",
         Normal(1.607, 0.215, 0.99, 2.10),
         ("ffn", "ptt", "Seq"),
         {"parsed.ffn": Normal(722_200, 54_080, 633_100, 962_600)},
     ),
-    Step(
+    SiphtStep(
         "Blast_candidate",
         Normal(5.28, 1.475, 3.09, 6.82),
         (*BLAST_PROGRAMS, "Seq_known_sRNAs_IGRs.txt", "Seq"),
@@ -176,7 +176,7 @@ ANALYSES = (
             "blast_candidate.err": Always(544),
         },
     ),
-    Step(
+    SiphtStep(
         "Blast_QRNA",
         Normal(1419, 84, 1252, 1613),
         (
@@ -202,19 +202,19 @@ ANALYSES = (
             "QRNAblast.txt.q.rep": Normal(40_230, 2_101, 31_500, 48_110),
         },
     ),
-    Step(
+    SiphtStep(
         "Blast_synteny",
         Always(33.0),
         (*BLAST_PROGRAMS, "Flanking_ORFs_known.txt", "Seq", "parsed.ffn"),
         {"synteny.txt": Normal(1_078_000, 82_930, 610_700, 1_198_000)},
     ),
-    Step(
+    SiphtStep(
         "Blast_paralogues",
         Normal(4.99, 1.75, 2.63, 7.36),
         (*BLAST_PROGRAMS, "Seq"),
         {"paralogues.txt": Normal(735_500, 77_480, 364_700, 986_000)},
     ),
-    Step(
+    SiphtStep(
         "SRNA_annotate",
         Normal(1.523, 0.709, 0.86, 2.42),
         (
@@ -243,7 +243,7 @@ ANALYSES = (
     ),
 )
 
-CONCAT = Step(
+CONCAT = SiphtStep(
     "Patser_concate",
     Between(0.04, 0.0776, 0.12),
     (),
@@ -325,7 +325,7 @@ def _patser(draft: Draft, random: RandomState, shares: list[int]) -> list[list[s
 
 
 def _add_step(
-    draft: Draft, random: RandomState, step: Step, parts: int, more: Iterable[list[str]]
+    draft: Draft, random: RandomState, step: SiphtStep, parts: int, more: Iterable[list[str]]
 ) -> None:
     """One task for every part; ``more`` are the files each reads besides its step's inputs."""
     run_times = draw_seconds(step.seconds, random, parts)

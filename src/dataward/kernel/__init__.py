@@ -1,12 +1,12 @@
-"""Sleep, spawn, cancel, event, queue: once over asyncio, once under virtual time."""
+"""Sleep, spawn, cancel, flag, queue: once over asyncio, once under virtual time."""
 
 from dataward.kernel.fibers import VirtualFiber
 from dataward.kernel.interface import (
     Cancelled,
     Deadlock,
-    Event,
     Fiber,
     FiberCancelled,
+    Flag,
     Kernel,
     Queue,
     TimedOut,
@@ -20,9 +20,9 @@ __all__ = [
     "AsyncioKernel",
     "Cancelled",
     "Deadlock",
-    "Event",
     "Fiber",
     "FiberCancelled",
+    "Flag",
     "Kernel",
     "Queue",
     "TimedOut",

@@ -1,4 +1,4 @@
-"""Fibers, events and queues under virtual time: who waits where, and who wakes whom.
+"""Fibers, flags and queues under virtual time: who waits where, and who wakes whom.
 
 Waiting is a generator that puts the running fiber somewhere and yields None to the kernel's loop.
 Nothing is allocated per wait but that generator.
@@ -18,8 +18,8 @@ from dataward.kernel.timeline import Timeline
 T = TypeVar("T")
 
 
-class Place(Protocol):
-    """Where a fiber waits: an event, a queue, or another fiber's end."""
+class WaitingPlace(Protocol):
+    """Where a fiber waits: a flag, a queue, or another fiber's end."""
 
     def _withdraw(self, fiber: VirtualFiber[Any]) -> None:
         """The fiber no longer waits here."""
@@ -100,7 +100,7 @@ class VirtualFiber(Generic[T]):
         self._value: Any = _NOTHING
         self._error: BaseException | None = None
         self._wake: float | None = None
-        self._waits_on: Place | None = None
+        self._waits_on: WaitingPlace | None = None
         self._joiners: list[VirtualFiber[Any]] | None = None
         self._cancelled = False
 
@@ -213,16 +213,16 @@ class VirtualFiber(Generic[T]):
         return f"the end of {self.name}"
 
 
-class VirtualEvent:
-    """An `Event` under virtual time."""
+class VirtualFlag:
+    """A `Flag` under virtual time."""
 
     __slots__ = ("_kernel", "_set", "_waiters")
 
     def __init__(self, kernel: Timeline) -> None:
         self._kernel = kernel
         self._set = False
-        # A dictionary for its order and its cheap removal: one "stop" event may be waited for,
-        # with time limits, by every node. Made when first needed, as most events are idle.
+        # A dictionary for its order and its cheap removal: one "stop" flag may be waited for,
+        # with time limits, by every node. Made when first needed, as most flags are idle.
         self._waiters: dict[VirtualFiber[Any], None] | None = None
 
     def set(self) -> None:
@@ -276,7 +276,7 @@ class VirtualEvent:
         """Waiters are handed only the news that the flag went up."""
 
     def _kind(self) -> str:
-        return "an event"
+        return "a flag"
 
 
 class VirtualQueue(Generic[T]):

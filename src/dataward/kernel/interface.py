@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 __all__ = [
     "Cancelled",
     "Deadlock",
-    "Event",
     "Fiber",
     "FiberCancelled",
+    "Flag",
     "Kernel",
     "Queue",
     "TimedOut",
@@ -86,7 +86,7 @@ class Fiber(Protocol[T_co]):
         ...
 
 
-class Event(Protocol):
+class Flag(Protocol):
     """A flag that fibers can wait for."""
 
     def set(self) -> None:
@@ -158,7 +158,7 @@ class Kernel(Protocol):
         """Start a fiber. It first runs after the caller waits, in order of spawning."""
         ...
 
-    def event(self) -> Event: ...
+    def flag(self) -> Flag: ...
 
     def queue(self) -> Queue[Any]: ...
 

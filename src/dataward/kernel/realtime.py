@@ -21,7 +21,7 @@ try:
 except ImportError:  # as on Windows
     import asyncio as loops  # type: ignore[no-redef]
 
-__all__ = ["AsyncioEvent", "AsyncioFiber", "AsyncioKernel", "AsyncioQueue", "new_event_loop"]
+__all__ = ["AsyncioFiber", "AsyncioFlag", "AsyncioKernel", "AsyncioQueue", "new_event_loop"]
 
 T = TypeVar("T")
 
@@ -167,8 +167,8 @@ class AsyncioFiber(Generic[T]):
         return result
 
 
-class AsyncioEvent:
-    """An `Event` under real time."""
+class AsyncioFlag:
+    """A `Flag` under real time."""
 
     __slots__ = ("_line", "_set")
 
@@ -253,8 +253,8 @@ class AsyncioKernel:
         self._fibers: dict[AsyncioFiber[Any], None] = {}
         self._main: AsyncioFiber[Any] | None = None
         self._failure: BaseException | None = None
-        self._over = AsyncioEvent()
-        self._one_ended = AsyncioEvent()
+        self._over = AsyncioFlag()
+        self._one_ended = AsyncioFlag()
 
     def now(self) -> float:
         # Not the loop's own time, which on uvloop stands still while a fiber runs.
@@ -272,8 +272,8 @@ class AsyncioKernel:
         self._fibers[fiber] = None
         return fiber
 
-    def event(self) -> AsyncioEvent:
-        return AsyncioEvent()
+    def flag(self) -> AsyncioFlag:
+        return AsyncioFlag()
 
     def queue(self) -> AsyncioQueue[Any]:
         return AsyncioQueue()

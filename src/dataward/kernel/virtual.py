@@ -8,7 +8,7 @@ from heapq import heappop, heapreplace
 from types import coroutine as awaitable
 from typing import Any, TypeVar
 
-from dataward.kernel.fibers import VirtualEvent, VirtualFiber, VirtualQueue
+from dataward.kernel.fibers import VirtualFiber, VirtualFlag, VirtualQueue
 from dataward.kernel.interface import Cancelled, Deadlock, FiberCancelled
 from dataward.kernel.timeline import Timeline, Timer, Turn
 
@@ -74,8 +74,8 @@ class VirtualKernel(Timeline):
         self._ready.append(fiber)
         return fiber
 
-    def event(self) -> VirtualEvent:
-        return VirtualEvent(self)
+    def flag(self) -> VirtualFlag:
+        return VirtualFlag(self)
 
     def queue(self) -> VirtualQueue[Any]:
         return VirtualQueue(self)

@@ -80,16 +80,16 @@ class Report(NamedTuple):
     not_begun: bool = False  # it was asked for back
 
 
-Message = Order | Cancel | Recall | Report
+RunnerMessage = Order | Cancel | Recall | Report
 
 
-def framed(messages: Iterable[tuple[int, Message]]) -> bytes:
+def framed(messages: Iterable[tuple[int, RunnerMessage]]) -> bytes:
     """Messages with the numbers of their orders, to be read by `Frames`."""
     payload = marshal.dumps([(number, *_plain(message)) for number, message in messages])
     return HEAD.pack(len(payload)) + payload
 
 
-def _plain(message: Message) -> tuple[int, Any]:
+def _plain(message: RunnerMessage) -> tuple[int, Any]:
     if isinstance(message, Order):
         inputs = tuple(map(tuple, message.inputs))
         return ORDER, (*message[:3], inputs, *message[4:8], tuple(message.limits), *message[9:])
@@ -98,7 +98,7 @@ def _plain(message: Message) -> tuple[int, Any]:
     return (CANCEL if isinstance(message, Cancel) else RECALL), None
 
 
-def _message(kind: int, values: Any) -> Message:
+def _message(kind: int, values: Any) -> RunnerMessage:
     if kind == ORDER:
         inputs = tuple(map(Input._make, values[3]))
         limits = Limits._make(values[8])
@@ -115,11 +115,11 @@ class Frames:
     def __init__(self) -> None:
         self._pending = bytearray()
 
-    def add(self, data: bytes) -> list[tuple[int, Message]]:
+    def add(self, data: bytes) -> list[tuple[int, RunnerMessage]]:
         """Every message of the frames that are whole now, with the number of its order."""
         pending = self._pending
         pending += data
-        messages: list[tuple[int, Message]] = []
+        messages: list[tuple[int, RunnerMessage]] = []
         start = 0
         while len(pending) - start >= HEAD.size:
             end = start + HEAD.size + HEAD.unpack_from(pending, start)[0]

@@ -12,13 +12,13 @@ from typing import Protocol, cast
 
 from dataward.live.command import TICK_SECONDS, resident_bytes, signal_name, too_much_memory
 from dataward.live.leftovers import kill_processes_in
-from dataward.live.orders import Cancel, Frames, Message, Order, Recall, Report, framed
+from dataward.live.orders import Cancel, Frames, Order, Recall, Report, RunnerMessage, framed
 
 RAN_TOO_LONG = "it ran longer than its time limit of"
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class PendingOrder:
     """An order on its way from a node to a process and back as a report."""
 
     number: int
@@ -26,7 +26,7 @@ class Job:
     on_start: Callable[[float], None]  # told in seconds of the system's monotonic clock
     report: asyncio.Future[Report]
     is_recalled: bool = False
-    following: "Job | None" = None  # begun when this one ended
+    following: "PendingOrder | None" = None  # begun when this one ended
 
     async def over(self) -> Report:
         """Wait for the report; then tell the one that followed when it began."""
@@ -36,75 +36,77 @@ class Job:
         return report
 
 
-class Owner(Protocol):
-    """Whoever gives out the jobs."""
+class ConnectionOwner(Protocol):
+    """Whoever gives out the orders."""
 
     def on_reports(self, process: "RunnerConnection") -> None: ...
 
-    def on_returned(self, job: Job) -> None:
-        """A job that was asked back had not begun."""
+    def on_returned(self, pending: PendingOrder) -> None:
+        """A pending that was asked back had not begun."""
         ...
 
     def on_gone(self, process: "RunnerConnection", how: str) -> None: ...
 
 
 class RunnerConnection(asyncio.Protocol):
-    def __init__(self, owner: Owner, pid: int, directory: Path) -> None:
+    def __init__(self, owner: ConnectionOwner, pid: int, directory: Path) -> None:
         self.pid = pid
-        self.line: dict[int, Job] = {}  # the first of them is being carried out
+        self.line: dict[int, PendingOrder] = {}  # the first of them is being carried out
         self._owner = owner
         self._directory = directory
         self._is_closed = False
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
-        self._outgoing: list[tuple[int, Message]] = []
+        self._outgoing: list[tuple[int, RunnerMessage]] = []
         self._pidfd = -1
         self._why_killed = ""
 
     # --- orders ----------------------------------------------------------------------------------
 
     @property
-    def current(self) -> Job | None:
+    def current(self) -> PendingOrder | None:
         return next(iter(self.line.values()), None)
 
-    def waiting(self) -> list[Job]:
+    def waiting(self) -> list[PendingOrder]:
         return list(self.line.values())[1:]
 
-    def give(self, job: Job) -> None:
-        self._send(job.order, job.number)
-        self.line[job.number] = job
+    def give(self, pending: PendingOrder) -> None:
+        self._send(pending.order, pending.number)
+        self.line[pending.number] = pending
         if len(self.line) == 1:
-            job.on_start(time.monotonic())
-        if job.order.is_calls and job.order.limits.memory_bytes:
-            self._watch_memory(job, resident_bytes(self.pid))
+            pending.on_start(time.monotonic())
+        if pending.order.is_calls and pending.order.limits.memory_bytes:
+            self._watch_memory(pending, resident_bytes(self.pid))
 
-    def recall(self, job: Job) -> None:
-        """Ask for a job back, if it has not begun."""
-        job.is_recalled = True
-        self._send(Recall(), job.number)
+    def recall(self, pending: PendingOrder) -> None:
+        """Ask for a pending back, if it has not begun."""
+        pending.is_recalled = True
+        self._send(Recall(), pending.number)
 
-    def call_off(self, job: Job) -> None:
+    def call_off(self, pending: PendingOrder) -> None:
         """See that it ends or never begins. Calls cannot be ended but with their process."""
-        if job.order.is_calls:
+        if pending.order.is_calls:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             return
-        if job is not self.current:
-            del self.line[job.number]
-        self._send(Cancel(), job.number)
+        if pending is not self.current:
+            del self.line[pending.number]
+        self._send(Cancel(), pending.number)
 
-    def _watch_memory(self, job: Job, before_bytes: int) -> None:
+    def _watch_memory(self, pending: PendingOrder, before_bytes: int) -> None:
         """Of calls, which have the process for themselves and leave it no time to look itself."""
-        if job.number not in self.line or self._is_closed:
+        if pending.number not in self.line or self._is_closed:
             return
-        used, limit = resident_bytes(self.pid) - before_bytes, job.order.limits.memory_bytes
+        used, limit = resident_bytes(self.pid) - before_bytes, pending.order.limits.memory_bytes
         if used > limit:
             self._why_killed = too_much_memory(used, limit)
-            self.call_off(job)
+            self.call_off(pending)
             return
-        asyncio.get_running_loop().call_later(TICK_SECONDS, self._watch_memory, job, before_bytes)
+        asyncio.get_running_loop().call_later(
+            TICK_SECONDS, self._watch_memory, pending, before_bytes
+        )
 
-    def _send(self, message: Message, number: int) -> None:
+    def _send(self, message: RunnerMessage, number: int) -> None:
         """Along with whatever else there is to say in this turn of the loop."""
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -122,21 +124,21 @@ class RunnerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for number, report in self._frames.add(data):
-            job = self.line.pop(number, None)
-            if job is not None:  # else it was called off before it was its turn
+            pending = self.line.pop(number, None)
+            if pending is not None:  # else it was called off before it was its turn
                 assert isinstance(report, Report)
-                self._on_report(job, report)
+                self._on_report(pending, report)
         self._owner.on_reports(self)
 
-    def _on_report(self, job: Job, report: Report) -> None:
+    def _on_report(self, pending: PendingOrder, report: Report) -> None:
         if report.not_begun:
-            self._owner.on_returned(job)
+            self._owner.on_returned(pending)
             return
-        job.following = self.current
-        if not job.report.done():
-            job.report.set_result(report)
-        elif job.following is not None:  # nobody waits for what was called off
-            job.following.on_start(report.ended_at)
+        pending.following = self.current
+        if not pending.report.done():
+            pending.report.set_result(report)
+        elif pending.following is not None:  # nobody waits for what was called off
+            pending.following.on_start(report.ended_at)
 
     # --- its end ---------------------------------------------------------------------------------
 
@@ -183,8 +185,10 @@ class RunnerConnection(asyncio.Protocol):
 
     def _alarm_seconds(self) -> float:
         """The limit of the calls that it makes, for which it sets itself an alarm."""
-        job = self.current
-        return job.order.limits.seconds if job is not None and job.order.is_calls else 0.0
+        pending = self.current
+        return (
+            pending.order.limits.seconds if pending is not None and pending.order.is_calls else 0.0
+        )
 
     def close(self) -> None:
         self._is_closed = True

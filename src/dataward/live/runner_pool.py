@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dataward.errors import SettingError
 from dataward.live.orders import Order, Report
-from dataward.live.runner_connection import Job, RunnerConnection
+from dataward.live.runner_connection import PendingOrder, RunnerConnection
 
 # A process that runs commands needs a handful of modules. The package's own ``__init__`` would load
 # numpy and much else, a tenth of a second for each: an empty package takes its place.
@@ -54,7 +54,7 @@ class RunnerPool:
         self._idle: dict[int, RunnerConnection] = {}
         self._busy: dict[int, RunnerConnection] = {}
         self._starting = 0
-        self._waiting: deque[Job] = deque()  # for a process to be free
+        self._waiting: deque[PendingOrder] = deque()  # for a process to be free
         self._numbers = count(1)
         self._directories = count(1)
         self._restart: asyncio.Task[None] | None = None
@@ -81,22 +81,22 @@ class RunnerPool:
         if not self._idle and self._may_start:
             await self._start()
         report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
-        job = Job(next(self._numbers), order, on_start, report)
-        self._waiting.append(job)
+        pending = PendingOrder(next(self._numbers), order, on_start, report)
+        self._waiting.append(pending)
         self._give_out()
         try:
-            return await job.over()
+            return await pending.over()
         except asyncio.CancelledError:
-            self._call_off(job)
+            self._call_off(pending)
             raise
 
-    def _call_off(self, job: Job) -> None:
-        if job in self._waiting:
-            self._waiting.remove(job)
+    def _call_off(self, pending: PendingOrder) -> None:
+        if pending in self._waiting:
+            self._waiting.remove(pending)
             return
         for process in self._busy.values():
-            if job.number in process.line:
-                process.call_off(job)
+            if pending.number in process.line:
+                process.call_off(pending)
 
     # --- who gets what ---------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class RunnerPool:
     def _take_from_lines(self) -> None:
         """Ask back what waits for others, for those who have nothing to do."""
         lined_up = [p for p in self._busy.values() if len(p.line) > 1]
-        asked = sum(job.is_recalled for p in lined_up for job in p.waiting())
+        asked = sum(pending.is_recalled for p in lined_up for pending in p.waiting())
         room = self._slots - self._used_cores()
         for process in sorted(lined_up, key=lambda process: -len(process.line)):
             last = next(reversed(process.line.values()))
@@ -149,19 +149,19 @@ class RunnerPool:
             self._idle[process.pid] = self._busy.pop(process.pid)
         self._give_out()
 
-    def on_returned(self, job: Job) -> None:
-        job.is_recalled = False
-        if not job.report.done():
-            self._waiting.appendleft(job)
+    def on_returned(self, pending: PendingOrder) -> None:
+        pending.is_recalled = False
+        if not pending.report.done():
+            self._waiting.appendleft(pending)
 
     def on_gone(self, process: RunnerConnection, how: str) -> None:
         self._idle.pop(process.pid, None)
         self._busy.pop(process.pid, None)
-        jobs = list(process.line.values())
-        if jobs and not jobs[0].report.done():
-            jobs[0].report.set_exception(ProcessDied(how))
-        for job in reversed(jobs[1:]):  # they had not begun
-            self.on_returned(job)
+        orders = list(process.line.values())
+        if orders and not orders[0].report.done():
+            orders[0].report.set_exception(ProcessDied(how))
+        for pending in reversed(orders[1:]):  # they had not begun
+            self.on_returned(pending)
         if self._waiting and not self._is_closed:
             self._restart = asyncio.ensure_future(self._start_another())
 

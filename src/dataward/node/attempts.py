@@ -19,7 +19,7 @@ class _UnderWay:
 class Attempts:
     def __init__(self, kernel: Kernel) -> None:
         self._under_way: dict[TaskId, _UnderWay] = {}
-        self._one_over = kernel.event()
+        self._one_over = kernel.flag()
         self._full: dict[TaskId, int] = {}  # how often there was no room
 
     def __contains__(self, task: TaskId) -> bool:

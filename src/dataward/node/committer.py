@@ -62,9 +62,9 @@ class Committer:
     _reported_load_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self._work = self.world.kernel.event()
-        self._urgent = self.world.kernel.event()
-        self._awaited = self.world.kernel.event()  # by other tasks
+        self._work = self.world.kernel.flag()
+        self._urgent = self.world.kernel.flag()
+        self._awaited = self.world.kernel.flag()  # by other tasks
 
     # --- what others ask -------------------------------------------------------------------------
 

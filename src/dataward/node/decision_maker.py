@@ -47,7 +47,7 @@ class DecisionMaker:
     _requests: int = 0
 
     def __post_init__(self) -> None:
-        self._wake = self.world.kernel.event()
+        self._wake = self.world.kernel.flag()
 
     def look(self) -> None:
         """Ask for own tasks soon: a hint came, or an executor found nothing to do."""
@@ -57,7 +57,7 @@ class DecisionMaker:
         """The most urgent task of the ready queue, as soon as there is one."""
         while True:
             if self.draining:
-                await self.world.kernel.event().wait()  # for ever
+                await self.world.kernel.flag().wait()  # for ever
             entry = self.queue.take()
             if entry is not None:
                 return entry

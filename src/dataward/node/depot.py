@@ -10,7 +10,7 @@ from dataward.model.workflow import FileId, TaskId
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
-from dataward.world import DiskFull, Event, Fiber, StoredFile, TransferFailed, World
+from dataward.world import DiskFull, Fiber, Flag, StoredFile, TransferFailed, World
 
 
 class InputLost(Exception):  # noqa: N818 - a condition, answered by running producers again
@@ -65,7 +65,7 @@ class Depot:
     _held: dict[FileId, _Held] = field(default_factory=dict)  # least recently used first
     _pins: dict[FileId, int] = field(default_factory=dict)
     _unwanted: set[FileId] = field(default_factory=set)  # held by a task, and to go after it
-    _arriving: dict[FileId, Event] = field(default_factory=dict)
+    _arriving: dict[FileId, Flag] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
@@ -193,7 +193,7 @@ class Depot:
             await arriving.wait()
         if file.id in self._held:
             return
-        arrival = self._arriving[file.id] = self.world.kernel.event()
+        arrival = self._arriving[file.id] = self.world.kernel.flag()
         try:
             await self._transfers.take()
             try:

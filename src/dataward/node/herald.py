@@ -54,7 +54,7 @@ class Herald:
     _notices: list[Notice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._work = self.world.kernel.event()
+        self._work = self.world.kernel.flag()
 
     def deliver(self, notice: Notice) -> None:
         self._notices.append(notice)

@@ -30,7 +30,7 @@ class Node:
         self.settings = settings
         self.identity = Identity(world.node, world.incarnation)
         self.store = StoreClient(world.store, world.kernel, world.random, settings)
-        self.queue = ReadyQueue(world.kernel.event(), world.kernel.event())
+        self.queue = ReadyQueue(world.kernel.flag(), world.kernel.flag())
         self.attempts = Attempts(world.kernel)
         self.herald = Herald(world, self.store, home)
         self.depot = Depot(world, settings, self.store)

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from dataward.world import Event, Kernel
+from dataward.world import Flag, Kernel
 
 
 class Slots:
@@ -17,7 +17,7 @@ class Slots:
         self.total = total
         self.free = total  # below 0: so many are owed
         self._debt_max = 0
-        self._waiting: deque[tuple[float, Event]] = deque()
+        self._waiting: deque[tuple[float, Flag]] = deque()
 
     def allow_debt(self, places: int) -> None:
         if places != self._debt_max:
@@ -30,7 +30,7 @@ class Slots:
         if not self._waiting and self._may_have(amount):
             self.free -= amount
             return
-        turn = self._kernel.event()
+        turn = self._kernel.flag()
         place = (amount, turn)
         self._waiting.append(place)
         try:

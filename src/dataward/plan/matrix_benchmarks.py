@@ -26,7 +26,7 @@ PIECE = 1 << 17  # tasks whose children are walked at once
 CORES_PUBLISHED = 128 * 1024
 
 
-class Shape(Enum):
+class BenchmarkShape(Enum):
     BAG = "bag"
     PIPELINE = "pipeline"
     FAN_OUT = "fan-out"
@@ -35,10 +35,10 @@ class Shape(Enum):
 
 # The paper's section 4.2.3, at 128K cores and 128M tasks.
 TASKS_PER_SECOND_PUBLISHED = {
-    Shape.BAG: 2.33e6,
-    Shape.PIPELINE: 1.85e6,
-    Shape.FAN_OUT: 1.16e6,
-    Shape.FAN_IN: 852.15e3,
+    BenchmarkShape.BAG: 2.33e6,
+    BenchmarkShape.PIPELINE: 1.85e6,
+    BenchmarkShape.FAN_OUT: 1.16e6,
+    BenchmarkShape.FAN_IN: 852.15e3,
 }
 
 
@@ -62,7 +62,7 @@ class Workload:
 
 
 def benchmark_bound(
-    shape: Shape,
+    shape: BenchmarkShape,
     cores: int,
     reading: Reading = Reading.PRINTED,
     settings: MatrixSettings | None = None,
@@ -80,10 +80,10 @@ def benchmark_bound(
         raise SettingError("give at least 1 core, 1 task a core, and a degree of 2")
     run = _Run(cores, workload.tasks_per_core * cores, settings, workload, reading)
     walk = {
-        Shape.BAG: run.bag,
-        Shape.PIPELINE: run.pipeline,
-        Shape.FAN_OUT: run.fan_out,
-        Shape.FAN_IN: run.fan_in,
+        BenchmarkShape.BAG: run.bag,
+        BenchmarkShape.PIPELINE: run.pipeline,
+        BenchmarkShape.FAN_OUT: run.fan_out,
+        BenchmarkShape.FAN_IN: run.fan_in,
     }[shape]
     return bound_of(walk(), run.tasks, run.tasks * run.mean_seconds, cores)
 

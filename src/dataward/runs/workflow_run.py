@@ -200,7 +200,7 @@ class WorkflowRun:
     async def _main(self, session: Session, prepared: Preparation) -> None:
         remaining = prepared.remaining
         assert remaining is not None
-        self._over = self._kernel.event()
+        self._over = self._kernel.flag()
         self._left = set(remaining.task_ids)
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, RuntimeError):  # not in the main thread: somebody else's

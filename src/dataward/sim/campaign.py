@@ -11,7 +11,7 @@ from dataward.node.settings import NodeSettings
 from dataward.plan.bounds import makespan_bounds
 from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.invariants import Checker
-from dataward.sim.simulation import Outcome, Simulation
+from dataward.sim.simulation import Simulation, SimulationResult
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 
@@ -22,7 +22,7 @@ PATIENCE = 400.0  # leases that a run may last beyond its own length before it c
 class Trial:
     """One seed's run, with invariants checked throughout."""
 
-    outcome: Outcome
+    outcome: SimulationResult
     checks: int
     faults: int
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dataward.kernel.fibers import VirtualEvent
+from dataward.kernel.fibers import VirtualFlag
 from dataward.kernel.timeline import Timer
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.platform import Machine, Platform
@@ -25,7 +25,7 @@ class Move:
     """Bytes on their way; ``failed`` if they will not arrive."""
 
     number: int
-    done: VirtualEvent
+    done: VirtualFlag
     ends: tuple[str, str]
     transfer: Transfer | None = None
     failed: bool = False
@@ -91,7 +91,7 @@ class Fabric:
     ) -> None:
         """Carry bytes over links. Raises TransferFailed if an end fails on the way."""
         self._count += 1
-        move = Move(self._count, self.kernel.event(), ends)
+        move = Move(self._count, self.kernel.flag(), ends)
         move.transfer = self.flows.start(self.kernel.now(), links, float(size_bytes), move)
         for end in ends:
             self._moves.setdefault(end, {})[move.number] = move

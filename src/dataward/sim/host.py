@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataward.kernel.fibers import VirtualEvent, VirtualFiber
+from dataward.kernel.fibers import VirtualFiber, VirtualFlag
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.operations import Commit
 from dataward.model.platform import Machine
@@ -39,7 +39,7 @@ class Host:
 
     machine: Machine
     kernel: VirtualKernel
-    speed_changed: VirtualEvent
+    speed_changed: VirtualFlag
     stored: Stored = field(default_factory=Stored)
     up: bool = True
     serves: bool = True

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
-from dataward.kernel.interface import Event, Fiber, Queue
+from dataward.kernel.interface import Fiber, Flag, Queue
 from dataward.kernel.virtual import VirtualKernel
 from dataward.sim.host import Host
 
@@ -22,8 +22,8 @@ class NodeKernel:
     def sleep(self, seconds: float) -> Awaitable[None]:
         return self._sleep(seconds)
 
-    def event(self) -> Event:
-        return self._kernel.event()
+    def flag(self) -> Flag:
+        return self._kernel.flag()
 
     def queue(self) -> Queue[Any]:
         return self._kernel.queue()

@@ -49,7 +49,7 @@ class Stuck(DatawardError):  # noqa: N818 - what a simulation exists to find
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationResult:
     """What a simulated run came to; the rest is in its events."""
 
     makespan_seconds: float
@@ -81,7 +81,7 @@ class Simulation:
         )
         self.fabric = Fabric(self.kernel, self.platform)
         self.hosts = {
-            machine.id: Host(machine, self.kernel, self.kernel.event())
+            machine.id: Host(machine, self.kernel, self.kernel.flag())
             for machine in self.platform.machines
         }
         self.nodes: tuple[NodeId, ...] = tuple(self.hosts)
@@ -89,7 +89,7 @@ class Simulation:
         self.traffic = Traffic(self.fabric, self.interference, self.hosts, inboxes, self.emit)
         self.observers: list[Callable[[Operation, Answer, Shard], None]] = [self._on_applied]
         self.store.on_applied = self._observe
-        self._finished = self.kernel.event()
+        self._finished = self.kernel.flag()
         self._makespan_seconds = 0.0
         self._ends = [0] * self.platform.store.shards  # finished tasks, by shard
 
@@ -99,20 +99,20 @@ class Simulation:
 
     # --- running ---------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationResult:
         """Simulate until every task is finished. Raises Stuck if that never comes."""
         # A run makes millions of objects that live to its end and next to no cycles. Looking for
         # cycles among them took a quarter of the time of a run of 100,000 tasks, and grew.
         collecting = gc.isenabled()
         gc.disable()
         try:
-            outcome: Outcome = self.kernel.run(self._main())
+            outcome: SimulationResult = self.kernel.run(self._main())
         finally:
             if collecting:
                 gc.enable()
         return outcome
 
-    async def _main(self) -> Outcome:
+    async def _main(self) -> SimulationResult:
         facts = tuple(NodeFacts(m.id, m.cores, m.speed, m.site) for m in self.platform.machines)
         self.emit(
             RunStarted(
@@ -133,7 +133,7 @@ class Simulation:
             raise Stuck(self.kernel.now(), self.store.complete, len(self.workflow))
         # The store knows before the node does: let the last answers arrive, and their events.
         await self.kernel.sleep(10 * self.platform.store.latency_seconds)
-        outcome = Outcome(
+        outcome = SimulationResult(
             self._makespan_seconds,
             self.store.complete,
             self.store.failed,

@@ -38,7 +38,7 @@ from dataward.stores.journal import DirectoryLock, Journal, make_directory
 from dataward.stores.node_record import NodeRecord
 from dataward.stores.shard import Shard
 from dataward.stores.task_record import TaskRecord
-from dataward.world import Event, Kernel, StoreUnavailable
+from dataward.world import Flag, Kernel, StoreUnavailable
 
 Work = Callable[[], None]
 Done = Callable[[BaseException | None], None]
@@ -133,7 +133,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
 class _Group:
     """Calls whose records reach the disk in one frame, with one sync: all of them or none."""
 
-    over: Event
+    over: Flag
     records: list[bytes] = field(default_factory=list)
     is_awaited: bool = False
     is_durable: bool = False
@@ -171,7 +171,7 @@ class EmbeddedStore:
         self._now = 0.0
         self._stopped = ""
         self._writing: _Group | None = None
-        self._next = _Group(kernel.event())
+        self._next = _Group(kernel.flag())
         make_directory(directory)
         self._lock = DirectoryLock(directory)
         try:
@@ -274,7 +274,7 @@ class EmbeddedStore:
         group = self._next
         if self._writing is not None or self._stopped or not (group.records and group.is_awaited):
             return
-        self._writing, self._next = group, _Group(self._kernel.event())
+        self._writing, self._next = group, _Group(self._kernel.flag())
         compacts = self._journal.size_bytes > self._compact_above_bytes
         done = partial(self._on_written, group, compacts)
         try:

@@ -18,7 +18,7 @@ _BY_PROGRESS = {step: state for state, step in PROGRESS.items()}
 
 
 @dataclass(slots=True)
-class Attempt:
+class AttemptRecord:
     """One run of a task that is under way."""
 
     node: NodeId
@@ -46,7 +46,7 @@ class TaskRecord:
     input_copies: dict[FileId, Copy] = field(default_factory=dict)
     copies: dict[FileId, dict[NodeId, None]] = field(default_factory=dict)
     written: dict[FileId, OutputFile] = field(default_factory=dict)  # as last committed
-    attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
+    attempts: dict[AttemptId, AttemptRecord] = field(default_factory=dict)
     void_before: dict[NodeId, tuple[int, int]] = field(default_factory=dict)
     holders: list[NodeId] = field(default_factory=list)  # Table 2's node-list
     backups: int = 0

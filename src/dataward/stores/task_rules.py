@@ -41,7 +41,7 @@ from dataward.model.operations import (
 )
 from dataward.model.states import FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
-from dataward.stores.task_record import Attempt, TaskRecord
+from dataward.stores.task_record import AttemptRecord, TaskRecord
 
 SUSPECTS_MAX = 16  # attempts asked after in one patrol
 TRIM_TASKS = 1000  # forgotten ones whose names may still be kept
@@ -97,7 +97,7 @@ class TaskRules:
                     return Refused(op.task, "under way here", record.state)
                 if len(record.attempts) > record.spec.backups_max:
                     return Refused(op.task, "enough replicas", record.state)
-            record.attempts[op.attempt] = Attempt(op.node, incarnation, TaskState.STAGE_IN)
+            record.attempts[op.attempt] = AttemptRecord(op.node, incarnation, TaskState.STAGE_IN)
             record.hold(op.node)
             record.settle(now)
             self._begun[op.attempt] = (op.task, now)
@@ -146,7 +146,7 @@ class TaskRules:
 
     def _complete(self, record: TaskRecord, op: Commit, now: float) -> None:
         record.attempts.setdefault(
-            op.attempt, Attempt(op.node, incarnation_of(op.attempt), TaskState.STAGE_IN)
+            op.attempt, AttemptRecord(op.node, incarnation_of(op.attempt), TaskState.STAGE_IN)
         )
         self._catch_up(record, op, now)
         record.attempts[op.attempt].state = TaskState.STAGE_OUT
