@@ -24,7 +24,7 @@ from dataward.plan.bounds import makespan_bounds
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.sim.faults import inject, parse_faults
 from dataward.sim.simulation import Simulation
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 
 APPLICATIONS = ("sipht", "epigenomics", "inspiral", "cybershake", "montage")
 WEATHER = ("none", "stragglers", "crashes")

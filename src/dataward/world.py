@@ -20,17 +20,11 @@ from dataward.kernel.interface import (
 )
 from dataward.model.answers import Answer
 from dataward.model.events import Emit
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.messages import Message
-from dataward.model.operations import (
-    AttemptId,
-    Commit,
-    InputFile,
-    NodeId,
-    Operation,
-    OutputFile,
-    TaskSpec,
-)
-from dataward.model.workflow import FileId
+from dataward.model.operations import Commit, InputFile, Operation, OutputFile, TaskSpec
+from dataward.model.states import FailureCause
+from dataward.model.workflow import FileId, TaskId
 
 # What a node waits on, at its one door to the outside.
 __all__ = [
@@ -40,6 +34,7 @@ __all__ = [
     "Fiber",
     "FiberCancelled",
     "Flag",
+    "InputLost",
     "Kernel",
     "Network",
     "OnStart",
@@ -65,6 +60,20 @@ class TransferFailed(DatawardError):  # noqa: N818
 
 class DiskFull(DatawardError):  # noqa: N818
     """There is no room for a file, even after evicting all that may be evicted."""
+
+
+class InputLost(DatawardError):  # noqa: N818 - answered by running producers again
+    """Files that a task reads, and that other tasks wrote, cannot be had any more."""
+
+    def __init__(self, files: Sequence[InputFile]) -> None:
+        self.files = tuple(files)
+        more = f" and of {len(files) - 1} more" if len(files) > 1 else ""
+        super().__init__(f"no copy of {files[0].id!r}{more} is left")
+
+    @property
+    def producers(self) -> tuple[TaskId, ...]:
+        """The tasks that must run again, each once."""
+        return tuple(dict.fromkeys(file.producer for file in self.files))
 
 
 class Store(Protocol):
@@ -122,24 +131,44 @@ class Disk(Protocol):
         ...
 
     async def open_inputs(self, task: TaskSpec) -> None:
-        """Make a task's inputs, all of them stored here, ready to read."""
+        """Make a task's inputs, all of them stored here, ready to read.
+
+        Raises InputLost with those that have gone from the disk since they were stored.
+        """
         ...
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
-        """Store what a task wrote, durably, and say what it was. Raises DiskFull."""
+        """Store what a task wrote, and return what it was. Raises DiskFull.
+
+        A power cut may still take it away, until `sync` has returned.
+        """
         ...
 
-    def remove(self, file: FileId) -> None: ...
+    async def sync(self) -> None:
+        """Return once everything stored so far would survive a power cut.
+
+        Raises DiskFull if that cannot be: then nothing stored since the last sync counts.
+        """
+        ...
+
+    def remove(self, file: FileId) -> None:
+        """Remove a file; nothing happens if it is not there."""
+        ...
 
     def journal(self, commit: Commit) -> None:
         """Remember a commit that the store acknowledged, in case it forgets."""
         ...
 
-    def journalled(self) -> list[Commit]: ...
+    def journalled(self) -> list[Commit]:
+        """Every remembered commit, oldest first, also those of earlier incarnations."""
+        ...
 
 
 class RunResult(NamedTuple):
-    """When and how a run of a task ended, and what it took; ``error`` is empty if it succeeded."""
+    """When and how a run of a task ended, and what it took.
+
+    ``error`` is a sentence, or empty if the run succeeded; ``cause`` says who ended a failed run.
+    """
 
     ended_at: float
     error: str = ""
@@ -148,6 +177,7 @@ class RunResult(NamedTuple):
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_memory_bytes: int = 0
+    cause: FailureCause = FailureCause.TASK
 
 
 OnStart = Callable[[float], None]
@@ -155,10 +185,14 @@ OnStart = Callable[[float], None]
 
 
 class Runner(Protocol):
+    """What executes tasks on this node."""
+
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         """Execute a task whose inputs are ready. Cancelling the call ends the execution.
 
-        If it is given more than there are cores for, those wait their turn.
+        If it is given more than there are cores for, those wait their turn. ``on_start`` is
+        called once, when the task's own turn comes. Raises InputLost if an input that a task
+        wrote has gone from the disk by then: nothing was executed, or nothing of it counts.
         """
         ...
 

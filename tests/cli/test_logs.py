@@ -7,6 +7,7 @@ from cli.recorded_runs import a_bad_run, a_good_run, a_recorded_run, write_log
 from dataward.cli.exit_codes import ExitCode
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptEnded, TaskSkipped
+from dataward.model.states import AttemptOutcome
 from dataward.model.workflow import TaskId
 from dataward.runs.run_directory import RunRecord
 from reports.lives import attempt_of, ran, started
@@ -63,7 +64,9 @@ def test_a_reader_that_leaves_early_is_no_failure(run: RunRecord, process: Dataw
 
 def test_the_attempt_that_won_is_shown_though_another_began_later(dataward: Dataward) -> None:
     late = started("split", 0.9, node="n1")
-    stopped = AttemptEnded(2.0, TaskId("split"), attempt_of("split", node="n1"), "n1", "cancelled")
+    stopped = AttemptEnded(
+        2.0, TaskId("split"), attempt_of("split", node="n1"), "n1", AttemptOutcome.CANCELLED
+    )
     record = a_recorded_run([*ran("split", 1.0)[:4], *late, *ran("split", 1.0)[4:], stopped])
     write_log(record, "split", attempt_of("split"), "out", b"winner\n")
     write_log(record, "split", attempt_of("split", node="n1"), "out", b"loser\n")

@@ -13,7 +13,7 @@ from dataward.cli.run_view import RunView
 from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptEnded, Event, InputsStaged, TaskFinished, TaskSkipped
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress
@@ -119,7 +119,9 @@ def test_no_name_breaks_the_picture(name: str, width: int) -> None:
     wf.task(name)
     wf.task("bad")
     reason = "\x1b[2Jexit\ncode\x07 " + name
-    attempt_failed = AttemptEnded(1.0, TaskId("bad"), "n.1.1", "\x1bnode" * 9, "failed", reason)
+    attempt_failed = AttemptEnded(
+        1.0, TaskId("bad"), "n.1.1", "\x1bnode" * 9, AttemptOutcome.FAILED, reason
+    )
     for_good = TaskFinished(1.0, TaskId("bad"), "n.1.1", "n", TaskState.FAILED, 1)
     events = [*started(name, 0.0, node="\x1b[31m" * 9), attempt_failed, for_good]
 

@@ -125,8 +125,8 @@ def test_what_facts_say_cannot_draw_on_the_terminal(dataward: Dataward) -> None:
 
     said = dataward("runs")
 
-    assert "\x1b" not in said.out
-    assert "owned" in said.out
+    assert "\x1b" not in said.out + said.err
+    assert "owned" in said.err
 
 
 def test_a_narrow_terminal_gets_the_first_columns(

@@ -17,9 +17,9 @@ from dataward.model.answers import (
     Undelivered,
     Unfinished,
 )
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.operations import (
     Advance,
-    AttemptId,
     Begin,
     Claim,
     Commit,
@@ -32,7 +32,6 @@ from dataward.model.operations import (
     Join,
     LetGo,
     Look,
-    NodeId,
     Notify,
     Operation,
     OutputFile,

@@ -120,7 +120,9 @@ def names_on_one_shard(store: Asker, count: int) -> list[str]:
 
 
 def reasons(*answers: object) -> list[str]:
-    return [answer.reason if isinstance(answer, Refused) else "not refused" for answer in answers]
+    return [
+        answer.reason.value if isinstance(answer, Refused) else "not refused" for answer in answers
+    ]
 
 
 # --- batches -----------------------------------------------------------------------------------

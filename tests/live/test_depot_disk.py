@@ -1,5 +1,6 @@
 """A node's files on a real disk, and how they get from one depot to another."""
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +16,9 @@ from dataward.live.local_network import Wires
 from dataward.live.orders import Written
 from dataward.live.sandbox import put_in_depot
 from dataward.model.events import FileMoved
-from dataward.model.operations import ORIGIN, InputFile, OutputFile, TaskSpec
-from dataward.world import TransferFailed
+from dataward.model.ids import ORIGIN
+from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.world import DiskFull, TransferFailed
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def backlog():
 
 
 def a_disk(name, threads, backlog, held=None) -> DepotDisk:
-    return DepotDisk(Path("depot") / name, held or {}, threads, backlog)
+    return DepotDisk(Path("depot") / name, held or {}, threads, threads, backlog)
 
 
 def a_spec(*outputs: str) -> TaskSpec:
@@ -114,30 +116,29 @@ def test_what_is_outside_is_never_removed(threads, backlog):
     assert Path("mine").exists()
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_new_files_are_synced_once_one_by_one_or_all_at_once(
-    is_known, threads, backlog, monkeypatch
-):
-    synced, whole = [], []
-    monkeypatch.setattr(depot_disk, "_sync", synced.append)
-    monkeypatch.setattr(depot_disk, "sync_file_system", lambda p: whole.append(p) or is_known)
+def test_new_files_are_synced_once_and_their_directory_with_them(threads, backlog, monkeypatch):
+    synced = []
+    monkeypatch.setattr(depot_disk, "sync_files", lambda paths: synced.append(list(paths)))
+    monkeypatch.setattr(depot_disk, "sync_path", synced.append)
     disk = a_disk("n0", threads, backlog)
+    write(disk, a=b"one", b=b"two")
 
+    AsyncioKernel().run(disk.sync())
+    AsyncioKernel().run(disk.sync())
+
+    assert synced == [[disk.where("a").path, disk.where("b").path], disk.directory]
+
+
+def test_a_disk_that_cannot_be_synced_is_told_as_full(threads, backlog, monkeypatch):
+    def sync_files(paths):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(depot_disk, "sync_files", sync_files)
+    disk = a_disk("n0", threads, backlog)
     write(disk, a=b"one")
-    disk.sync_new()
-    assert synced == [disk.where("a").path, disk.directory]
 
-    synced.clear()
-    names = [f"f{i}" for i in range(depot_disk.SYNC_ALL_FILES)]
-    write(disk, **{name: name.encode() for name in names})
-    disk.sync_new()
-    disk.sync_new()
-    assert whole == [disk.directory]
-    assert len(synced) == (0 if is_known else len(names) + 1)
-
-
-def test_the_whole_file_system_can_be_synced():
-    assert depot_disk.sync_file_system(os.curdir)
+    with pytest.raises(DiskFull, match="No space left"):
+        AsyncioKernel().run(disk.sync())
 
 
 # --- between nodes -------------------------------------------------------------------------------

@@ -9,13 +9,22 @@ from hypothesis import strategies as st
 
 from dataward.model.answers import Begun
 from dataward.model.events import Event, FileEvicted, FileMoved, FileStored
-from dataward.model.operations import Commit, Copy, InputFile, OutputFile, TaskSpec
+from dataward.model.operations import (
+    AddCopies,
+    Commit,
+    Copy,
+    DropCopies,
+    InputFile,
+    OutputFile,
+    TaskSpec,
+)
 from dataward.model.workflow import FileId, TaskId
-from dataward.node.depot import Depot, InputLost
+from dataward.node.depot import Depot
 from dataward.node.settings import NodeSettings
+from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.sim.simulation import Simulation
-from dataward.world import DiskFull, TransferFailed
+from dataward.world import DiskFull, InputLost, TransferFailed
 from sim.small_runs import MB, adage, cheap, machines, one_task
 
 T = TypeVar("T")
@@ -58,19 +67,19 @@ class Place:
         self.events: list[Event] = []
         parts = machines(2, capacity_bytes=files * 100 * MB)
         self.simulation = Simulation(one_task(), cheap(*parts), adage(), sinks=[self.events.append])
-        self.host, self.other = self.simulation.hosts.values()
-        world = self.simulation._world(self.host)
+        self.machine, self.other = self.simulation.machines.values()
+        world = self.simulation._world(self.machine)
         self.kernel = self.simulation.kernel
         rules = NodeSettings(**settings)  # type: ignore[arg-type]
         store = StoreClient(world.store, world.kernel, world.random, rules)
-        self.told: list[Seen] = []
-        self.depot = Depot(
-            world,
-            rules,
-            store,
-            lambda owner, copy: self.told.append(("announced", copy.file)),
-            lambda owner, copy: self.told.append(("retracted", copy.file)),
-        )
+        self.outbox = NodeState(world, rules).outbox
+        self.depot = Depot(world, rules, store, self.outbox)
+
+    def told(self) -> list[Seen]:
+        """What the depot has to tell the store since it was last asked."""
+        words = {AddCopies: "announced", DropCopies: "retracted"}
+        said = self.outbox.take()
+        return [(words[type(op)], copy.file) for op in said for copy in op.copies]
 
     def do(self, act: Callable[[], Awaitable[T]]) -> T:
         async def main() -> T:
@@ -85,15 +94,15 @@ class Place:
         self.depot.release(task)
 
     def here(self) -> set[str]:
-        return {str(file) for file in self.host.stored.files}
+        return {str(file) for file in self.machine.stored.files}
 
     def evicted(self) -> list[str]:
         return [str(event.file) for event in self.events if isinstance(event, FileEvicted)]
 
     def check(self) -> None:
         """The depot's books, the disk and the event list agree."""
-        assert self.depot.used_bytes == self.host.stored.used_bytes
-        assert self.depot.used_bytes <= self.host.capacity_bytes
+        assert self.depot.used_bytes == self.machine.stored.used_bytes
+        assert self.depot.used_bytes <= self.machine.capacity_bytes
         assert all(FileId(file) in self.depot for file in self.here())
         listed: set[str] = set()
         for event in self.events:
@@ -117,7 +126,7 @@ def test_what_is_not_here_is_brought_and_what_is_here_is_not() -> None:
 
     assert place.do(twice) == [(0, 200 * MB), (100 * MB, 100 * MB)]
     assert place.here() == {"a", "b", "c"}
-    assert set(place.told) == {("announced", FileId(file)) for file in "abc"}
+    assert set(place.told()) == {("announced", FileId(file)) for file in "abc"}
     place.check()
 
 
@@ -238,7 +247,7 @@ def test_the_least_recently_used_goes_first() -> None:
     place.do(visits)
 
     assert place.evicted() == ["b", "c"]
-    assert ("retracted", FileId("b")) in place.told
+    assert ("retracted", FileId("b")) in place.told()
     assert place.here() == {"a", "d", "e"}
     place.check()
 
@@ -361,7 +370,7 @@ def test_a_fetched_copy_becomes_the_original_when_made_here() -> None:
 
 def test_after_a_crash_only_what_was_committed_is_kept() -> None:
     place = Place()
-    stored = place.host.stored
+    stored = place.machine.stored
     stored.put(FileId("committed"), 100 * MB, "done", written=True)
     stored.put(FileId("half"), 100 * MB, "undone", written=True)
     stored.put(FileId("copy"), 100 * MB, "elsewhere", written=False)
@@ -370,7 +379,7 @@ def test_after_a_crash_only_what_was_committed_is_kept() -> None:
     place.do(place.depot.recover)
 
     assert place.here() == {"committed", "copy"}
-    assert place.told == [("announced", FileId("committed")), ("announced", FileId("copy"))]
+    assert place.told() == [("announced", FileId("committed")), ("announced", FileId("copy"))]
     assert place.depot.used_bytes == stored.used_bytes == 200 * MB
 
 

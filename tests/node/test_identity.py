@@ -1,8 +1,8 @@
-"""Who a node is: names of attempts are its own, and a new life holds nothing of the last."""
+"""Who a node is: names of attempts are its own, and a new incarnation holds nothing of the last."""
 
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
-from dataward.node.identity import Identity
+from dataward.node.identity import Holding, Identity
 from dataward.stores.task_record import incarnation_of
 
 
@@ -10,7 +10,7 @@ def test_no_two_attempts_share_a_name() -> None:
     identity = Identity("n1", 3)
 
     names = [identity.next_attempt() for _ in range(3)]
-    identity.be_reborn()
+    identity.become(identity.incarnation + 1)
     names += [identity.next_attempt() for _ in range(3)]
 
     assert len(set(names)) == 6
@@ -25,11 +25,11 @@ def test_an_attempts_name_tells_the_node_and_its_incarnation() -> None:
     assert incarnation_of(name) == 3
 
 
-def test_a_new_life_holds_nothing_of_the_last() -> None:
+def test_a_new_incarnation_holds_nothing_of_the_last() -> None:
     identity = Identity("n1", 1)
-    identity.holdings[TaskId("a")] = (QueueEntry(1.0, TaskId("a")), 7)
+    identity.holdings[TaskId("a")] = Holding(QueueEntry(1.0, TaskId("a")), 7)
 
-    identity.be_reborn()
+    identity.become(identity.incarnation + 1)
 
     assert identity.incarnation == 2
     assert not identity.holdings

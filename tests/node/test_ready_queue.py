@@ -16,8 +16,7 @@ from dataward.node.ready_queue import UNKNOWN_SECONDS, ReadyQueue, entry_for, we
 
 
 def a_queue(*entries: QueueEntry) -> ReadyQueue:
-    kernel = VirtualKernel()
-    queue = ReadyQueue(kernel.flag(), kernel.flag())
+    queue = ReadyQueue(VirtualKernel())
     for entry in entries:
         queue.put(entry)
     return queue

@@ -11,7 +11,7 @@ from dataward.model.events import (
     RunStarted,
     TaskFinished,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 
 
@@ -57,7 +57,7 @@ def done(
     return [
         measured(task, at, seconds, count=count, node=node),
         AttemptAdvanced(at, id, attempt, node, TaskState.STAGE_OUT),
-        AttemptEnded(at, id, attempt, node, "won"),
+        AttemptEnded(at, id, attempt, node, AttemptOutcome.WON),
         TaskFinished(at, id, attempt, node, TaskState.COMPLETE, end),
     ]
 
@@ -75,7 +75,7 @@ def error(task: str, at: float, reason: str = "exit code 3", *, count: int = 1) 
     return [
         *started(task, at, count=count),
         measured(task, at, 0.5, count=count, exit_code=3),
-        AttemptEnded(at, TaskId(task), attempt, "n0", "failed", reason),
+        AttemptEnded(at, TaskId(task), attempt, "n0", AttemptOutcome.FAILED, reason),
     ]
 
 

@@ -21,10 +21,10 @@ from dataward.model.events import (
     WorkGiven,
 )
 from dataward.model.platform import uniform_platform
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.sim.simulation import Simulation
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 
 Crash = tuple[float, str, float]  # when, who, and when it is back
 
@@ -50,7 +50,7 @@ def writes(at: float, task: str, node: str, count: int = 1) -> Event:
 
 
 def ended(at: float, task: str, node: str, outcome: str = "won", count: int = 1) -> Event:
-    return AttemptEnded(at, TaskId(task), f"{node}.1.{count}.{task}", node, outcome)
+    return AttemptEnded(at, TaskId(task), f"{node}.1.{count}.{task}", node, AttemptOutcome(outcome))
 
 
 def finished(at: float, task: str, node: str, state: TaskState = TaskState.COMPLETE) -> Event:

@@ -22,7 +22,7 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress, TaskCounts
@@ -130,14 +130,16 @@ def test_a_child_that_is_complete_stays_so_when_its_parent_is_reopened() -> None
 
 @pytest.mark.parametrize("outcome", ["lost", "cancelled", "postponed", "released", "failed"])
 def test_a_task_whose_only_attempt_came_to_nothing_is_ready_again(outcome: str) -> None:
-    end = AttemptEnded(1.0, TaskId("split"), attempt_of("split"), "n0", outcome, "why")
+    end = AttemptEnded(
+        1.0, TaskId("split"), attempt_of("split"), "n0", AttemptOutcome(outcome), "why"
+    )
 
     assert brief(followed(*started("split", 0.0), end)) == {"waiting": 3, "ready": 1}
 
 
 def test_a_task_with_a_second_attempt_under_way_still_runs() -> None:
     both = [*started("split", 0.0), *started("split", 0.0, node="n1")]
-    end = AttemptEnded(1.0, TaskId("split"), attempt_of("split"), "n0", "cancelled")
+    end = AttemptEnded(1.0, TaskId("split"), attempt_of("split"), "n0", AttemptOutcome.CANCELLED)
 
     progress = followed(*both, end)
 

@@ -15,7 +15,7 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.known_tasks import UnknownTaskError
 from dataward.reports.why import why
@@ -67,7 +67,9 @@ def test_a_task_that_ran_at_the_third_attempt() -> None:
 
 
 def test_a_replica_that_lost_is_no_second_run() -> None:
-    lost = AttemptEnded(2.0, TaskId("split"), attempt_of("split", node="n1"), "n1", "cancelled")
+    lost = AttemptEnded(
+        2.0, TaskId("split"), attempt_of("split", node="n1"), "n1", AttemptOutcome.CANCELLED
+    )
 
     answer = told(*started("split", 0.0, node="n1"), *ran("split", 2.0), lost, task="split")
 
@@ -89,7 +91,7 @@ def test_without_a_measurement_the_events_tell_how_long_it_took() -> None:
     attempt = attempt_of("split")
     events = [
         *started("split", 1.0),
-        AttemptEnded(3.0, TaskId("split"), attempt, "n0", "won"),
+        AttemptEnded(3.0, TaskId("split"), attempt, "n0", AttemptOutcome.WON),
         TaskFinished(3.0, TaskId("split"), attempt, "n0", TaskState.COMPLETE, 1),
     ]
 
@@ -213,7 +215,7 @@ def test_a_task_that_is_to_be_tried_again() -> None:
     )
 
 
-CANCELLED = AttemptEnded(4.0, TaskId("split"), attempt_of("split"), "n0", "cancelled")
+CANCELLED = AttemptEnded(4.0, TaskId("split"), attempt_of("split"), "n0", AttemptOutcome.CANCELLED)
 INTERRUPTED = RunEnded(5.0, 0, 0, 0, 0)
 
 

@@ -10,7 +10,7 @@ from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.measured import measured_workflow
 from dataward.reports.run_summary import RunTally
 from dataward.sim.simulation import Simulation
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 
 TASKS = 30
 

@@ -1,6 +1,7 @@
 """What becomes of files when tasks commit: wanted ones are published, others go when unread."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import workflows
+from dataward import WorkflowBuilder
 from dataward.errors import OutputError
 from dataward.live.depot_disk import Place
 from dataward.model.workflow import Workflow
-from dataward.runs.housekeeping import Housekeeping, publish
+from dataward.runs import housekeeping
+from dataward.runs.housekeeping import SYNCED_TOGETHER, Housekeeping, publish
 from runs.real_runs import hashes
 
 
@@ -30,8 +33,14 @@ class Depot:
         path.chmod(0o444)
         self.places[file] = Place(str(path), len(file), "", False)
 
+    def find(self, file: str) -> Place | None:
+        return self.places.get(file)
+
     def drop(self, file: str) -> None:
         os.unlink(self.places.pop(file).path)
+
+    def later(self, work: Callable[[], None]) -> None:
+        work()
 
 
 def names(workflow: Workflow, row) -> set[str]:
@@ -46,10 +55,7 @@ def test_a_file_is_there_until_its_last_reader_is_done_and_published_if_wanted(w
     failing = data.draw(st.sampled_from([None, *range(len(workflow))]))
     with TemporaryDirectory() as place:
         depot, outputs = Depot(Path(place)), Path(place) / "outputs"
-        keeper = Housekeeping(
-            workflow, outputs, wanted.__contains__, depot.places.get, depot.drop,
-            lambda work: work(), others,
-        )  # fmt: skip
+        keeper = Housekeeping(workflow, outputs, wanted.__contains__, depot, others)
         done: set[int] = set()
 
         for task in workflow.layers.order.tolist():
@@ -60,6 +66,7 @@ def test_a_file_is_there_until_its_last_reader_is_done_and_published_if_wanted(w
             depot.put(f"f{task}")
             keeper.on_complete(workflow.task_ids[task])
             keeper.on_complete(workflow.task_ids[task])  # told twice
+            keeper.settle()
 
             for i in done:
                 readers = set(workflow.consumers.row(workflow.file_ids.index(f"f{i}")).tolist())
@@ -126,3 +133,61 @@ def test_what_cannot_be_published_is_named(tmp_path):
 
     with pytest.raises(OutputError, match=r"cannot write .*/o: Is a directory"):
         publish(a_file(), tmp_path / "o", stays=False)
+
+
+# --- safe on the disk ----------------------------------------------------------------------------
+
+
+@dataclass
+class Recorder(Depot):
+    """Notes in which order files are published, synced and dropped."""
+
+    log: list[str] = field(default_factory=list)
+
+    def drop(self, file: str) -> None:
+        self.log.append(f"drop {file}")
+        super().drop(file)
+
+    def later(self, work: Callable[[], None]) -> None:
+        self.log.append(work.func.__name__)
+        super().later(work)
+
+
+def test_a_result_leaves_the_depot_only_when_it_is_safe_where_its_user_looks(tmp_path):
+    builder = WorkflowBuilder("w")
+    builder.command("true", id="a", outputs=["x"])
+    workflow = builder.build()
+    depot = Recorder(tmp_path)
+    keeper = Housekeeping(workflow, tmp_path / "outputs", lambda file: True, depot)
+    depot.put("x")
+
+    keeper.on_complete(workflow.task_ids[0])
+    keeper.on_end()
+
+    assert depot.log == ["publish", "sync_published", "drop x"]
+
+
+def test_many_results_are_synced_before_the_run_is_over(tmp_path):
+    builder = WorkflowBuilder("w")
+    for i in range(SYNCED_TOGETHER):
+        builder.command("true", id=f"t{i}", outputs=[f"f{i}"])
+    workflow = builder.build()
+    depot = Recorder(tmp_path)
+    keeper = Housekeeping(workflow, tmp_path / "outputs", lambda file: True, depot)
+
+    for i in range(SYNCED_TOGETHER):
+        depot.put(f"f{i}")
+        keeper.on_complete(workflow.task_ids[i])
+
+    assert depot.log.count("sync_published") == 1
+    assert not depot.places
+
+
+def test_syncing_covers_the_files_and_every_directory_that_lists_them(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(housekeeping, "sync_files", lambda paths: synced.extend(paths))
+    monkeypatch.setattr(housekeeping, "sync_path", synced.append)
+
+    housekeeping.sync_published(["o/a", "o/deep/b", "o/c"])
+
+    assert synced == ["o/a", "o/deep/b", "o/c", "o", "o/deep"]

@@ -4,7 +4,7 @@ Run by the system's Python, which has Debian's python3-simgrid; it imports nothi
 allows one engine per process, so each problem is solved in a child.
 
 A problem is {"capacity": [...], "flows": [{"links": [...], "start": s, "size": bytes}, ...]}; its
-answer is the list of the flows' completion times. Each flow gets two hosts of its own, joined by
+answer is the list of the flows' completion times. Each flow gets two machines of its own, joined by
 exactly its links: SimGrid then shares the links and nothing else.
 """
 

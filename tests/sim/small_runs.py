@@ -8,16 +8,16 @@ import numpy as np
 
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptAdvanced, AttemptEnded, Event
-from dataward.model.operations import NodeId
+from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Platform, StoreModel
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
 from dataward.plan.adage import Plan
 from dataward.reports.run_summary import RunSummary, RunTally
-from dataward.sim.invariants import Checker
+from dataward.sim.campaign import checker_of
 from dataward.sim.simulation import Simulation, SimulationResult
 from dataward.stores.task_record import TaskRecord
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 from dataward.strategies.strategy import Strategy
 
 MB, GB = 10**6, 10**9
@@ -90,7 +90,7 @@ class Run:
         return {e.task: e.at for e in self.all(AttemptAdvanced) if e.state is state}
 
     def ends(self, task: str) -> list[tuple[NodeId, str]]:
-        return [(e.node, e.outcome) for e in self.all(AttemptEnded) if e.task == task]
+        return [(e.node, e.outcome.value) for e in self.all(AttemptEnded) if e.task == task]
 
     @property
     def makespan(self) -> float:
@@ -129,13 +129,11 @@ def simulate(
     options.setdefault("time_limit_seconds", 2e4)
     simulation = Simulation(workflow, platform, strategy or adage(), **options)
     run = Run(simulation)
-    cores = {machine.id: machine.cores for machine in platform.machines}
-    checker = Checker(workflow, platform.store.shards, cores, simulation.kernel.now)
-    simulation.observers.append(checker.on_applied)
-    sinks: list[Callable[[Event], None]] = [checker.on_event, run.events.append]
+    checker = checker_of(simulation)
+    simulation.watch(checker.on_event, checker.on_applied)
+    simulation.watch(run.events.append)
     if react is not None:
-        sinks.append(lambda event: react(simulation, event))
-    simulation.sinks = sinks
+        simulation.watch(lambda event: react(simulation, event))
     meddle(simulation)
     run.outcome = simulation.run()
     checker.at_end(run.outcome.complete, run.outcome.failed)

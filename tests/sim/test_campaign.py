@@ -26,12 +26,12 @@ from dataward.model.events import (
     TaskTakenOver,
 )
 from dataward.model.platform import Machine, Placement, StoreModel, uniform_platform
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import impatient, run_trial, small_cluster
 from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.simulation import Simulation
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 from sim.small_runs import (
     FREE_STORE,
     GB,
@@ -296,7 +296,7 @@ def test_the_tasks_of_a_node_that_is_gone_are_taken_over() -> None:
 
     assert {(e.node, e.incarnation) for e in run.all(TaskTakenOver)} == {("n0", 1)}
     assert {event.task for event in run.all(TaskTakenOver)} == {f"t{i}" for i in range(6)}
-    won = {e.node for e in run.all(AttemptEnded) if e.outcome == "won"}
+    won = {e.node for e in run.all(AttemptEnded) if e.outcome is AttemptOutcome.WON}
     assert won <= {"n1", "n2"}
 
 
@@ -331,7 +331,7 @@ def test_the_only_node_may_crash_and_come_back() -> None:
 
 def test_a_slow_node_keeps_its_tasks() -> None:
     def slow_down(simulation: Simulation) -> None:
-        simulation.kernel.call_at(5.0, simulation.hosts["n0"].change_speed, 10.0)
+        simulation.kernel.call_at(5.0, simulation.machines["n0"].change_speed, 10.0)
 
     run = simulate(
         one_task(10.0), cheap(*machines(2)), all_on(0, giving=False, **HASTY), meddle=slow_down
@@ -347,9 +347,9 @@ def test_a_slow_node_keeps_its_tasks() -> None:
 def mute_makers(seconds: float) -> Run:
     def mute(simulation: Simulation, event: Event) -> None:
         if isinstance(event, TaskFinished) and event.task in ("left", "right"):
-            host = simulation.hosts[event.node]
-            host.serves = False
-            simulation.kernel.call_at(event.at + seconds, setattr, host, "serves", True)
+            machine = simulation.machines[event.node]
+            machine.serves = False
+            simulation.kernel.call_at(event.at + seconds, setattr, machine, "serves", True)
 
     return simulate(a_join(), cheap(*machines(2)), adage(**HASTY), react=mute)
 
@@ -371,8 +371,8 @@ def test_a_holder_that_is_mute_for_a_moment_is_asked_again() -> None:
 
 def test_an_input_of_the_workflow_comes_from_the_edge_if_its_holder_is_mute() -> None:
     def mute_all(simulation: Simulation) -> None:
-        for host in simulation.hosts.values():
-            host.serves = False
+        for machine in simulation.machines.values():
+            machine.serves = False
 
     platform = cheap(*machines(3), placement=Placement.SPREAD)
     run = simulate(equal_tasks(3, 10.0, reads=GB), platform, all_on(0), meddle=mute_all)
@@ -422,7 +422,7 @@ def test_copies_make_room_for_what_is_needed() -> None:
 
 def test_a_disk_that_stays_full_fails_the_task_of_a_node_that_is_alone() -> None:
     def fill(simulation: Simulation) -> None:
-        simulation.hosts["n0"].capacity_bytes = 0.0
+        simulation.machines["n0"].capacity_bytes = 0.0
 
     run = simulate(one_task(10.0, writes=GB), cheap(*machines(1)), meddle=fill)
 
@@ -432,9 +432,9 @@ def test_a_disk_that_stays_full_fails_the_task_of_a_node_that_is_alone() -> None
 
 def test_a_disk_that_is_full_for_a_while_only_delays() -> None:
     def fill_for_a_minute(simulation: Simulation) -> None:
-        host = simulation.hosts["n0"]
-        host.capacity_bytes = 0.0
-        simulation.kernel.call_at(60.0, setattr, host, "capacity_bytes", 1e12)
+        machine = simulation.machines["n0"]
+        machine.capacity_bytes = 0.0
+        simulation.kernel.call_at(60.0, setattr, machine, "capacity_bytes", 1e12)
 
     run = simulate(one_task(10.0, writes=GB), cheap(*machines(1)), meddle=fill_for_a_minute)
 

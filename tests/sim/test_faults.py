@@ -12,7 +12,15 @@ from dataward.errors import SettingError
 from dataward.model.events import FaultInjected, NodeJoined, NodeLost
 from dataward.model.seeds import seeded
 from dataward.model.states import TaskState
-from dataward.sim.faults import PRESETS, Fault, FaultPlan, draw_faults, inject, parse_faults
+from dataward.sim.faults import (
+    PRESETS,
+    Fault,
+    FaultKind,
+    FaultPlan,
+    draw_faults,
+    inject,
+    parse_faults,
+)
 from dataward.sim.interference import Interference, StoreFate
 from dataward.sim.simulation import Simulation
 from sim.small_runs import Run, adage, cheap, equal_tasks, machines, one_task, simulate
@@ -82,8 +90,12 @@ def test_faults_come_in_order_and_end_after_they_began(seed: int) -> None:
 def test_a_share_of_the_nodes_is_hit_each_once(seed: int) -> None:
     faults = draw(FaultPlan(crash=0.25, slow=0.1, mute=0.01), seed)
 
-    assert Counter(fault.kind for fault in faults) == {"crash": 5, "slow": 2, "mute": 1}
-    crashed = [fault.where for fault in faults if fault.kind == "crash"]
+    assert Counter(fault.kind for fault in faults) == {
+        FaultKind.CRASH: 5,
+        FaultKind.SLOW: 2,
+        FaultKind.MUTE: 1,
+    }
+    crashed = [fault.where for fault in faults if fault.kind is FaultKind.CRASH]
     assert len(set(crashed)) == 5
 
 
@@ -91,15 +103,17 @@ def test_a_share_of_the_nodes_is_hit_each_once(seed: int) -> None:
 def test_somebody_is_always_spared(seed: int) -> None:
     faults = draw(FaultPlan(gone=1.0, crash=1.0), seed)
 
-    gone = {fault.where[0] for fault in faults if fault.kind == "gone"}
-    crashed = {fault.where[0] for fault in faults if fault.kind == "crash"}
+    gone = {fault.where[0] for fault in faults if fault.kind is FaultKind.GONE}
+    crashed = {fault.where[0] for fault in faults if fault.kind is FaultKind.CRASH}
     assert gone == set(NODES[1:])
     assert crashed == {NODES[0]}
-    assert all(fault.end_seconds == float("inf") for fault in faults if fault.kind == "gone")
+    assert all(
+        fault.end_seconds == float("inf") for fault in faults if fault.kind is FaultKind.GONE
+    )
 
 
 def test_a_single_node_may_crash_but_is_never_gone() -> None:
-    assert {f.kind for f in draw(FaultPlan(gone=1.0, crash=1.0), nodes=["n0"])} == {"crash"}
+    assert {f.kind for f in draw(FaultPlan(gone=1.0, crash=1.0), nodes=["n0"])} == {FaultKind.CRASH}
 
 
 def test_no_plan_no_faults() -> None:
@@ -152,7 +166,9 @@ def test_faults_are_in_the_event_list() -> None:
     run, faults = meet(FaultPlan(crash=0.25, mute=0.25, slow=0.25))
 
     listed = [(event.kind, event.where, event.at) for event in run.all(FaultInjected)]
-    assert listed == [(f.kind, " ".join(f.where), pytest.approx(f.begin_seconds)) for f in faults]
+    assert listed == [
+        (f.kind.value, " ".join(f.where), pytest.approx(f.begin_seconds)) for f in faults
+    ]
 
 
 def test_a_slow_node_is_slower_by_its_factor_while_it_lasts() -> None:

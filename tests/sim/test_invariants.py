@@ -24,7 +24,7 @@ from dataward.model.operations import (
     TakeOver,
     TaskSpec,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.sim.invariants import Checker, InvariantBroken
 from dataward.stores.shard import Shard
@@ -210,7 +210,9 @@ def test_cores_are_free_again_after_an_attempt_or_a_crash() -> None:
     books = Books()
 
     books.runs("left", "b", 1)
-    books.checker.on_event(AttemptEnded(0.0, TaskId("left"), "b.1.1", "b", "cancelled"))
+    books.checker.on_event(
+        AttemptEnded(0.0, TaskId("left"), "b.1.1", "b", AttemptOutcome.CANCELLED)
+    )
     books.runs("right", "b", 2)
     books.checker.on_event(NodeLost(0.0, "b"))
     books.runs("join", "b", 3)

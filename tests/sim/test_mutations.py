@@ -13,7 +13,7 @@ from math import inf
 import pytest
 
 from dataward.generate import generate
-from dataward.model.answers import Answer, Orphans, Undelivered
+from dataward.model.answers import Answer, Orphans, Refusal, Undelivered
 from dataward.model.operations import Claim, Commit, Notify, Patrol, Seize
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
@@ -21,7 +21,7 @@ from dataward.sim.campaign import run_trial, small_cluster
 from dataward.sim.faults import FaultPlan
 from dataward.sim.simulation import Stuck
 from dataward.stores.shard import Shard
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 from dataward.strategies.strategy import Strategy
 
 SEEDS = range(12)
@@ -32,7 +32,7 @@ class WithoutFence(Shard):
 
     def _commit(self, op: Commit, now: float) -> Answer:
         record = self.tasks.get(op.task)
-        if record is not None and record.why_void(op.node, op.attempt) == "fenced":
+        if record is not None and record.why_void(op.node, op.attempt) is Refusal.FENCED:
             del record.void_before[op.node]
         return super()._commit(op, now)
 

@@ -19,10 +19,10 @@ from dataward.model.events import (
     TaskFinished,
     WorkGiven,
 )
-from dataward.model.operations import ORIGIN
+from dataward.model.ids import ORIGIN
 from dataward.model.platform import Machine, Placement, Platform, StoreModel, uniform_platform
 from dataward.model.seeds import seeded
-from dataward.model.states import ALLOWED, TaskState
+from dataward.model.states import ALLOWED, AttemptOutcome, TaskState
 from dataward.sim.simulation import Simulation, Stuck
 from sim.small_runs import (
     FREE_STORE,
@@ -78,7 +78,7 @@ def test_a_request_for_a_file_is_a_round_trip() -> None:
 
 def test_a_change_of_speed_counts_from_when_it_happens() -> None:
     def halve_at_four(simulation: Simulation) -> None:
-        simulation.kernel.call_at(4.0, simulation.hosts["n0"].change_speed, 2.0)
+        simulation.kernel.call_at(4.0, simulation.machines["n0"].change_speed, 2.0)
 
     run = simulate(one_task(10.0), cheap(*machines(1)), meddle=halve_at_four)
 
@@ -88,9 +88,9 @@ def test_a_change_of_speed_counts_from_when_it_happens() -> None:
 
 def test_speed_may_change_back() -> None:
     def slow_from_four_to_eight(simulation: Simulation) -> None:
-        host = simulation.hosts["n0"]
-        simulation.kernel.call_at(4.0, host.change_speed, 4.0)
-        simulation.kernel.call_at(8.0, host.change_speed, 1.0)
+        machine = simulation.machines["n0"]
+        simulation.kernel.call_at(4.0, machine.change_speed, 4.0)
+        simulation.kernel.call_at(8.0, machine.change_speed, 1.0)
 
     run = simulate(one_task(10.0), cheap(*machines(1)), meddle=slow_from_four_to_eight)
 
@@ -203,7 +203,7 @@ def test_unequal_nodes_are_loaded_by_what_they_can_do() -> None:
 
     run = simulate(equal_tasks(14, 10.0), cheap(*parts), adage(neighbours=3))
 
-    won = [e.node for e in run.all(AttemptEnded) if e.outcome == "won"]
+    won = [e.node for e in run.all(AttemptEnded) if e.outcome is AttemptOutcome.WON]
     assert run.makespan == pytest.approx(20.0, abs=0.01)
     assert {node: won.count(node) for node in won} == {"big": 8, "small": 2, "fast": 4}
 
@@ -341,7 +341,7 @@ def test_a_running_replica_is_cancelled_as_soon_as_another_has_won() -> None:
     run = a_race()
 
     finished = {event.task: event.at for event in run.all(TaskFinished)}
-    cancelled = [e for e in run.all(AttemptEnded) if e.outcome == "cancelled"]
+    cancelled = [e for e in run.all(AttemptEnded) if e.outcome is AttemptOutcome.CANCELLED]
     assert cancelled
     assert all(e.at == pytest.approx(finished[e.task], abs=1e-6) for e in cancelled)
 
@@ -403,7 +403,7 @@ def test_outcomes_that_tasks_wait_for_go_sooner_while_there_is_other_work() -> N
 def test_every_history_follows_figure_2_and_agrees_with_the_events() -> None:
     run = simulate(generate("montage", 60, seed=1), uniform_platform(4, cores=2))
 
-    won = {e.task: e.attempt for e in run.all(AttemptEnded) if e.outcome == "won"}
+    won = {e.task: e.attempt for e in run.all(AttemptEnded) if e.outcome is AttemptOutcome.WON}
     assert set(won) == set(run.records)
     for record in run.records.values():
         times = [at for at, _ in record.history]

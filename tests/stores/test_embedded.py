@@ -425,7 +425,7 @@ def test_a_disk_that_really_fails_stops_the_store(tmp_path, monkeypatch):
 
     with pytest.raises(StoreUnavailable, match="Input/output error"):
         ask(store, Look("kept"))
-    assert "Input/output error" in store.stopped
+    assert "Input/output error" in store.failure
     store.close()
     assert known(tmp_path, "kept", "a") == [True, False]
 

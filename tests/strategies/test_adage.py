@@ -10,7 +10,7 @@ from dataward.model.platform import Placement, uniform_platform
 from dataward.model.states import TaskState
 from dataward.node.settings import NodeSettings
 from dataward.plan.adage import Plan
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 from sim.small_runs import simulate
 
 MONTAGE = generate("montage", 60, seed=1)

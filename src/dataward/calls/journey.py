@@ -8,7 +8,8 @@ from dataward.calls.arguments import PendingCall
 from dataward.calls.functions import Function
 from dataward.calls.future import InDepot
 from dataward.live.making_calls import CALLS, Bundle, Call, Known
-from dataward.model.operations import InputFile, NodeId, OutputFile, TaskSpec
+from dataward.model.ids import NodeId
+from dataward.model.operations import InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 
 

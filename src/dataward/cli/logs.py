@@ -12,7 +12,7 @@ from dataward.cli.output import busy, stderr_console, visible
 from dataward.cli.recorded import events_of, looking_into, recorded_run, workflow_of
 from dataward.errors import SettingError
 from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
-from dataward.model.operations import AttemptId
+from dataward.model.ids import NOBODY, AttemptId
 from dataward.model.workflow import TaskId
 from dataward.reports.known_tasks import find_task
 from dataward.runs.run_directory import RunRecord
@@ -50,7 +50,7 @@ def logs_command(
     if not attempts:
         _say(f"{visible(task)} did not run in {visible(record.path)}, so it printed nothing")
         return
-    chosen = attempt or winner or attempts[-1]
+    chosen = AttemptId(attempt) if attempt else winner or attempts[-1]
     wanted = ["out", "err"] if stderr is None else ["err" if stderr else "out"]
     _print(record, name, chosen, wanted)
 
@@ -58,7 +58,7 @@ def logs_command(
 def _attempts(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], AttemptId]:
     """All attempts at the task, those that came to run last, and the one that won, if any did."""
     began: dict[AttemptId, None] = {}
-    winner = ""
+    winner = NOBODY
     for event in events:
         if isinstance(event, AttemptBegan) and event.task == task:
             began[event.attempt] = None
@@ -67,7 +67,7 @@ def _attempts(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], A
             began[event.attempt] = None
         elif isinstance(event, TaskFinished) and event.task == task:
             winner = event.attempt
-    return list(began), winner if winner in began else ""
+    return list(began), winner if winner in began else NOBODY
 
 
 def _print(record: RunRecord, task: TaskId, attempt: AttemptId, streams: list[str]) -> None:

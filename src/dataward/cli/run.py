@@ -13,15 +13,17 @@ from dataward.cli.output import print_json, print_warnings, reading_file
 from dataward.cli.run_end import end_as_json, print_end
 from dataward.cli.run_job import RunJob
 from dataward.cli.settings import change_settings, is_setting_of
-from dataward.cli.strategy import chosen_strategy
+from dataward.cli.strategy import changed_strategy
 from dataward.errors import SettingError
 from dataward.formats import read_workflow
+from dataward.live.fitting import check_settable, fitted
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
 from dataward.model.quantities import parse_seconds
 from dataward.runs.preparation import stem_of
-from dataward.runs.run_directory import RunDirectory
+from dataward.runs.run_directory import RunDirectory, RunState
 from dataward.runs.workflow_run import RunOptions
+from dataward.strategies.registry import strategy_named
 
 
 class Keep(Enum):
@@ -80,9 +82,12 @@ def run_command(
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
     for_node = [change for change in changes if change not in for_runner]
     runner = RunnerSettings(time_limit_seconds=parse_seconds(time_limit) if time_limit else 0.0)
+    machine = Slice(nodes, slots or os.cpu_count() or 1)
+    for change in for_node:
+        check_settable(change.partition("=")[0], machine)
     options = RunOptions(
-        machine=Slice(nodes, slots or os.cpu_count() or 1),
-        strategy=chosen_strategy(strategy, for_node),
+        machine=machine,
+        strategy=changed_strategy(fitted(strategy_named(strategy), machine), for_node),
         runner=change_settings(runner, for_runner),
         retries=retries,
         keep_all=keep is Keep.ALL,
@@ -110,7 +115,7 @@ def run_command(
     if end.is_interrupted:
         # typer's own exit would pass for Ctrl-C, of which all is said
         raise SystemExit(ExitCode.INTERRUPTED)
-    if end.state == "failed":
+    if end.state is RunState.FAILED:
         raise typer.Exit(ExitCode.FAILED)
 
 

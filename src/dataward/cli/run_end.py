@@ -22,7 +22,7 @@ from dataward.cli.output import (
 from dataward.model.quantities import show_bytes, show_seconds
 from dataward.reports.progress import Failure, RunProgress, TaskCounts
 from dataward.reports.run_summary import RunSummary
-from dataward.runs.run_directory import RunRecord
+from dataward.runs.run_directory import RunRecord, RunState
 
 FAILURES_SHOWN = 10
 TAIL_LINES = 5
@@ -45,10 +45,10 @@ class RunEnd:
     options: Sequence[str] = ()  # what the command was given besides, to be given again
 
     @property
-    def state(self) -> str:
+    def state(self) -> RunState:
         if self.is_interrupted:
-            return "interrupted"
-        return "failed" if self.progress.counts().failed else "complete"
+            return RunState.INTERRUPTED
+        return RunState.FAILED if self.progress.counts().failed else RunState.COMPLETE
 
     @property
     def resume_command(self) -> str:
@@ -65,7 +65,7 @@ def print_end(end: RunEnd, console: Console | None = None) -> None:
     console = console or stdout_console()
     counts = end.progress.counts()
     name = shortened(visible(end.progress.workflow.name))
-    _say(console, f"{name}: {end.state}", style="bold")
+    _say(console, f"{name}: {end.state.value}", style="bold")
     _print_rows(console, _rows(end, counts))
     _print_slowest(console, end.progress.slowest())
     _print_failures(console, end, counts)
@@ -80,7 +80,7 @@ def end_as_json(end: RunEnd) -> dict[str, Any]:
     return {
         "workflow": end.progress.workflow.name,
         "run": encodable(end.record.path),
-        "state": end.state,
+        "state": end.state.value,
         "makespan_seconds": summary.makespan_seconds,
         "lower_bound_seconds": end.bound_seconds,
         "tasks": counts.tasks,

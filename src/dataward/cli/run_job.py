@@ -16,10 +16,10 @@ from dataward.cli.run_view import RunView
 from dataward.errors import SettingError
 from dataward.formats import read_workflow, write_workflow
 from dataward.live.leftovers import end_leftovers
-from dataward.live.runner_pool import RunnerPool
+from dataward.live.runner_pool import RunnerPool, close_pools
 from dataward.live.session import runner_pools
 from dataward.model.events import AttemptMeasured, Event, TaskFinished
-from dataward.model.operations import NodeId
+from dataward.model.ids import NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
@@ -28,8 +28,8 @@ from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.preparation import Preparer
-from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, new_facts
-from dataward.runs.workflow_run import RunOptions, RunOutcome, WorkflowRun
+from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
+from dataward.runs.workflow_run import Listener, RunOptions, RunOutcome, WorkflowRun
 
 MANY_INPUTS = 1000  # fewer are looked at before anybody wonders
 
@@ -80,15 +80,15 @@ class RunJob:
                 what = f"{counted(running, 'running task')} may end; Ctrl-C again kills"
                 view.say(f"stopping: {what if running else 'nothing is running'}")
 
+        sinks = [*(file.add_all for file in files), self._count]
         run = WorkflowRun(
             self._workflow, preparer, self._directory, record, self._options, pools,
-            sinks=[*(file.add_all for file in files), self._count], on_tick=tick,
-            on_interrupt=interrupted, complete_before=self._complete,
+            Listener(sinks, tick, interrupted), self._complete,
         )  # fmt: skip
         try:
             outcome = run.run()
         except BaseException:
-            self._note(record, facts, "interrupted")
+            self._note(record, facts, RunState.INTERRUPTED)
             raise
         finally:
             view.close()
@@ -158,7 +158,7 @@ class RunJob:
         """The last run, with what it had come to. Raises SettingError if it cannot go on."""
         record = self._directory.latest()
         facts = record.facts()
-        if facts.state == "complete":
+        if facts.state is RunState.COMPLETE:
             raise SettingError(
                 f"{record.path} is complete, so there is nothing to resume; "
                 "run without --resume to do what has changed since"
@@ -172,14 +172,14 @@ class RunJob:
         for event in EventFileReader(record.events):
             self._count([event])
             latest = max(latest, event.at)
-        facts.sessions += 1
-        facts.state = "running"
+        facts.starts += 1
+        facts.state = RunState.RUNNING
         record.write_facts(facts)
-        self._options = replace(self._options, session=facts.sessions, began_seconds=latest)
+        self._options = replace(self._options, start=facts.starts, began_seconds=latest)
         return record, facts
 
     def _note(
-        self, record: RunRecord, facts: RunFacts, state: str, outcome: RunOutcome | None = None
+        self, record: RunRecord, facts: RunFacts, state: RunState, outcome: RunOutcome | None = None
     ) -> None:
         facts.state = state
         facts.makespan_seconds = self._tally.summary().makespan_seconds
@@ -201,13 +201,11 @@ class RunJob:
 
 
 def _discard(pools: Mapping[NodeId, RunnerPool], work: Path) -> None:
-    for pool in pools.values():
-        pool.close()
-        pool.wait()
+    close_pools(pools.values())
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _state(outcome: RunOutcome, is_interrupted: bool) -> str:
+def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:
     if is_interrupted:
-        return "interrupted"
-    return "failed" if outcome.failed else "complete"
+        return RunState.INTERRUPTED
+    return RunState.FAILED if outcome.failed else RunState.COMPLETE

@@ -21,16 +21,14 @@ from dataward.cli.recorded import events_of, facts_of, looking_into
 from dataward.errors import FormatError
 from dataward.model.quantities import show_seconds
 from dataward.reports.outcome_counts import OutcomeCounts, count_outcomes
-from dataward.runs.run_directory import RunFacts, RunRecord, runs_below
-
-KILLED = "killed"
+from dataward.runs.run_directory import RunFacts, RunRecord, RunState, runs_below
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     run: RunRecord
     facts: RunFacts
-    state: str
+    state: RunState
     counts: OutcomeCounts
 
 
@@ -63,10 +61,12 @@ def runs_command(
 
 
 def _row(run: RunRecord, facts: RunFacts) -> _Row:
-    if facts.state != "running":
+    if facts.state is not RunState.RUNNING:
         counts = OutcomeCounts(facts.complete, facts.skipped, facts.failed, facts.makespan_seconds)
         return _Row(run, facts, facts.state, counts)
-    return _Row(run, facts, facts.state if run.is_under_way() else KILLED, _counts_so_far(run))
+    return _Row(
+        run, facts, facts.state if run.is_under_way() else RunState.KILLED, _counts_so_far(run)
+    )
 
 
 def _counts_so_far(run: RunRecord) -> OutcomeCounts:
@@ -83,14 +83,14 @@ def _as_json(row: _Row) -> dict[str, Any]:
         "run": encodable(row.run.path),
         "workflow": row.facts.workflow,
         "began": row.facts.began,
-        "state": row.state,
+        "state": row.state.value,
         "tasks": row.facts.tasks,
         "complete": row.counts.complete,
         "skipped": row.counts.skipped,
         "failed": row.counts.failed,
         "makespan_seconds": row.counts.seconds,
         "source": row.facts.source,
-        "sessions": row.facts.sessions,
+        "starts": row.facts.starts,
         "strategy": row.facts.strategy,
         "nodes": row.facts.nodes,
         "slots": row.facts.slots,
@@ -106,7 +106,7 @@ def _print(rows: list[_Row]) -> None:
             shortened(visible(row.run.path)),
             shortened(visible(row.facts.workflow)),
             local_time(row.facts.began),
-            visible(row.state),
+            visible(row.state.value),
             f"{row.facts.tasks:,}",
             f"{row.counts.complete:,}",
             f"{row.counts.skipped:,}",

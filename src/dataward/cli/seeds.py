@@ -17,7 +17,7 @@ from dataward.generate import generate
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import impatient, run_trial, small_cluster
 from dataward.sim.faults import parse_faults
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 
 SHAPES = (
     ("montage", 60),

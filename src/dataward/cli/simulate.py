@@ -24,7 +24,7 @@ from dataward.cli.strategy import chosen_strategy
 from dataward.errors import SettingError
 from dataward.formats import read_workflow
 from dataward.formats.platform_yaml import read_platform
-from dataward.model.events import Event, TaskFinished
+from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.workflow import Workflow
@@ -34,10 +34,9 @@ from dataward.reports.gantt_svg import draw_run
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.sim.faults import FaultPlan, inject, parse_faults
 from dataward.sim.simulation import Simulation
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import STRATEGIES
 from dataward.strategies.strategy import Strategy
 
-Sink = Callable[[Event], None]
 CORES_DEFAULT = 4  # ADAGE's nodes have four
 PATIENCE = 1000  # a run that takes so many times the lower bound will never end
 
@@ -158,7 +157,7 @@ def _simulate(
     tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
     kept: list[Event] = []
     counter = _Counter()
-    sinks: list[Sink] = [tally.add, counter.add]
+    sinks: list[Emit] = [tally.add, counter.add]
     with ExitStack() as stack:
         if events is not None:
             sinks.append(stack.enter_context(EventFileWriter(events)).add)

@@ -1,15 +1,17 @@
-"""The strategy a person names, with what they set of it."""
+"""A strategy with what a person has set of it."""
 
 from dataclasses import replace
 
 from dataward.cli.settings import change_settings
-from dataward.errors import SettingError
-from dataward.strategies.adage import STRATEGIES
+from dataward.strategies.registry import strategy_named
 from dataward.strategies.strategy import Strategy
 
 
+def changed_strategy(strategy: Strategy, changes: list[str]) -> Strategy:
+    """The strategy with ``name=value`` applied to its settings. Raises SettingError."""
+    return replace(strategy, settings=change_settings(strategy.settings, changes))
+
+
 def chosen_strategy(name: str, changes: list[str]) -> Strategy:
-    if name not in STRATEGIES:
-        raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
-    found = STRATEGIES[name]
-    return replace(found, settings=change_settings(found.settings, changes))
+    """The strategy of that name with ``name=value`` applied. Raises SettingError."""
+    return changed_strategy(strategy_named(name), changes)

@@ -39,4 +39,4 @@ def why_command(
 
 def _seconds_since_its_begin(facts: RunFacts) -> float:
     """The time of a run under way. That of one resumed went on without the time between."""
-    return max(time.time() - facts.began, 0.0) if facts.sessions == 1 else 0.0
+    return max(time.time() - facts.began, 0.0) if facts.starts == 1 else 0.0

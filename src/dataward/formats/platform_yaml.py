@@ -8,6 +8,7 @@ from typing import Any
 from dataward.errors import DatawardError, FormatError, SettingError
 from dataward.formats.content import ReadLimits, file_chunks, unpacked
 from dataward.formats.yaml_events import YamlEvents, YamlNode
+from dataward.model.ids import NodeId
 from dataward.model.names import check_name
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.quantities import parse_bandwidth, parse_bytes, parse_seconds
@@ -89,11 +90,11 @@ def _machines(group: YamlNode, source: str) -> list[Machine]:
     if both := part.pop("bandwidth", None):
         part.setdefault("up", both)
         part.setdefault("down", both)
-    machine = Machine(name, **_read(part, _MACHINE, "a group of nodes", source))
+    machine = Machine(NodeId(name), **_read(part, _MACHINE, "a group of nodes", source))
     if count == 1:
         return [machine]
     width = len(str(count - 1))
-    return [replace(machine, id=f"{name}-{i:0{width}}") for i in range(count)]
+    return [replace(machine, id=NodeId(f"{name}-{i:0{width}}")) for i in range(count)]
 
 
 def _mapping(node: YamlNode, what: str, source: str) -> dict[str, YamlNode]:

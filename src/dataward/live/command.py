@@ -130,6 +130,7 @@ class Commands:
         now = time.monotonic()
         return Report(
             ended_at=now,
+            timed_out=bool(why) and _is_out_of_time(limits, began),
             error=why or _verdict(status, usage.ru_maxrss << 10, limits),
             exit_code=0 if killed_by else os.WEXITSTATUS(status),
             signal=killed_by,
@@ -194,8 +195,8 @@ class Commands:
     def _why_end(self, process: int, streams: Streams, limits: Limits, began: float) -> str:
         if self._caller.attend():
             return "it was called off"
-        if limits.seconds and time.monotonic() - began >= limits.seconds:
-            return f"it ran longer than its time limit of {limits.seconds:g} s"
+        if _is_out_of_time(limits, began):
+            return ran_too_long(limits.seconds)
         if limits.log_bytes and streams.printed_bytes() > limits.log_bytes:
             return printed_too_much(limits.log_bytes)
         if limits.memory_bytes:
@@ -234,6 +235,10 @@ def _wait(process: int, seconds: float, *files: int) -> None:
         poll.poll(seconds * 1000)
     finally:
         os.close(handle)
+
+
+def _is_out_of_time(limits: Limits, began: float) -> bool:
+    return bool(limits.seconds) and time.monotonic() - began >= limits.seconds
 
 
 def _pause_seconds(limits: Limits, began: float) -> float:
@@ -367,6 +372,10 @@ def find_program(name: str, path: str) -> str:
                 return found
             error = PermissionError(errno.EACCES, "", name)
     raise error
+
+
+def ran_too_long(limit_seconds: float) -> str:
+    return f"it ran longer than its time limit of {limit_seconds:g} s"
 
 
 def printed_too_much(limit_bytes: int) -> str:

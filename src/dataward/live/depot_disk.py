@@ -1,15 +1,13 @@
 """A node's files on a real disk: ``depot/NODE/DIGEST.WORD``, read-only and named by content.
 
 A task's outputs arrive here from its runner process already hashed and named, or, if they are
-large, still to be hashed. Their sync to the disk is put off and done for many at once, just before
-the commits that tell of them are written (see `sync_new`): what counts is that no commit is on the
-disk before its files are.
+large, still to be hashed. Small ones are written through to the disk many at a time, by `sync`.
 """
 
 import asyncio
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,17 +16,13 @@ from math import inf
 from pathlib import Path
 
 from dataward.live.backlog import Backlog
+from dataward.live.durability import sync_files, sync_path
 from dataward.live.file_digest import file_digest
-from dataward.live.libc import libc
 from dataward.live.orders import Input, Written
 from dataward.live.sandbox import digest_in, place_in_depot, put_in_depot
 from dataward.model.operations import Commit, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
-from dataward.world import DiskFull, StoredFile, TransferFailed
-
-# Measured on ext4: a file 0.2 ms, the whole file system with fifty new ones 0.6 ms. But that also
-# waits for what others are writing, so a few files are synced one by one.
-SYNC_ALL_FILES = 8
+from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +39,16 @@ class DepotDisk:
     capacity_bytes = inf  # as much as the disk has: running out of it is a task's error
 
     def __init__(
-        self, directory: Path, held: Mapping[FileId, Place], threads: Executor, backlog: Backlog
+        self,
+        directory: Path,
+        held: Mapping[FileId, Place],
+        hash_threads: Executor,
+        sync_thread: Executor,
+        backlog: Backlog,
     ) -> None:
         self.directory = str(directory)
-        self._threads = threads
+        self._hash_threads = hash_threads
+        self._sync_thread = sync_thread
         self._backlog = backlog
         self._own_word = f"copy-{os.urandom(4).hex()}"
         self._copies = 0
@@ -70,7 +70,11 @@ class DepotDisk:
         ]
 
     async def open_inputs(self, task: TaskSpec) -> None:
-        """Nothing to be done: the runner process links them in, for which they must be here."""
+        """See that all are here; the runner process links them in."""
+        places = self._places
+        lost = [file for file in task.inputs if file.id not in places and file.producer]
+        if lost:
+            raise InputLost(lost)
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         stored: list[OutputFile] = []
@@ -87,19 +91,28 @@ class DepotDisk:
     async def _store_large(self, path: str) -> tuple[str, str]:
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._threads, _sync_and_name, path, self.directory)
+            return await loop.run_in_executor(
+                self._hash_threads, _sync_and_name, path, self.directory
+            )
         except OSError as error:
-            raise DiskFull(f"an output cannot be stored: {error.strerror or error}") from error
+            raise _cannot_be_stored(error) from error
+
+    async def sync(self) -> None:
+        paths, self._unsynced = self._unsynced, []
+        if not paths:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._sync_thread, _sync_all, paths, self.directory)
+        except OSError as error:
+            raise _cannot_be_stored(error) from error
 
     def remove(self, file: FileId) -> None:
-        place = self._places.pop(file, None)
-        if place is None or place.outside:
+        place = self._places.get(file)
+        if place is None:
             return
-        left = self._users[place.path] - 1
-        if left:
-            self._users[place.path] = left
-        else:
-            del self._users[place.path]
+        self._strike_off(file)
+        if not place.outside and place.path not in self._users:
             self._backlog.add(partial(_remove, place.path))
 
     def journal(self, commit: Commit) -> None:
@@ -131,6 +144,23 @@ class DepotDisk:
         if place is not None and not place.outside:
             with suppress(FileNotFoundError):
                 os.unlink(place.path)
+            self._strike_off(file)
+
+    def is_gone(self, file: FileId, path: str) -> None:
+        """What was at this path is there no longer; the file may have been made again since."""
+        place = self._places.get(file)
+        if place is not None and place.path == path:
+            self._strike_off(file)
+
+    def _strike_off(self, file: FileId) -> None:
+        place = self._places.pop(file)
+        if place.outside:
+            return
+        left = self._users[place.path] - 1
+        if left:
+            self._users[place.path] = left
+        else:
+            del self._users[place.path]
 
     def copy_from(self, file: FileId, place: Place) -> Place:
         """Have a file of another depot here too: on one disk a second name is a copy."""
@@ -155,48 +185,27 @@ class DepotDisk:
         if known is None and not place.outside:
             self._users[place.path] = self._users.get(place.path, 0) + 1
 
-    def sync_new(self) -> None:
-        """Have everything stored so far on the disk. Called off the loop, before a commit is."""
-        paths, self._unsynced = self._unsynced, []
-        if len(paths) >= SYNC_ALL_FILES and sync_file_system(self.directory):
-            return
-        for path in paths:
-            with suppress(FileNotFoundError):  # removed since: nobody needs it on the disk
-                _sync(path)
-        if paths:
-            _sync(self.directory)
-
 
 def _remove(path: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
-def sync_file_system(path: str) -> bool:
-    """Have all of the file system that holds this on the disk. False where that cannot be asked."""
-    if not hasattr(libc(), "syncfs"):
-        return False
-    file = os.open(path, os.O_RDONLY)
-    try:
-        return bool(libc().syncfs(file) == 0)
-    finally:
-        os.close(file)
+def _cannot_be_stored(error: OSError) -> DiskFull:
+    return DiskFull(f"an output cannot be stored: {error.strerror or error}")
 
 
-def _sync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+def _sync_all(paths: Sequence[str], directory: str) -> None:
+    sync_files(paths)
+    sync_path(directory)
 
 
 def _sync_and_name(path: str, depot: str) -> tuple[str, str]:
-    _sync(path)
+    sync_path(path)
     with open(path, "rb", buffering=0) as file:
         digest = file_digest(file, os.fstat(file.fileno()).st_size)
     place = put_in_depot(path, depot, digest, os.path.basename(path))
-    _sync(os.path.dirname(place))
+    sync_path(os.path.dirname(place))
     return digest, place
 
 

@@ -9,10 +9,11 @@ from dataward.live.making_calls import CALLS
 from dataward.live.orders import Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
 from dataward.model.function_calls import CALL
-from dataward.model.operations import AttemptId, TaskSpec
+from dataward.model.ids import AttemptId
+from dataward.model.operations import TaskSpec
+from dataward.model.states import FailureCause
 from dataward.model.workflow import FileId, TaskId
-from dataward.node.depot import InputLost
-from dataward.world import OnStart, RunResult
+from dataward.world import InputLost, OnStart, RunResult
 
 # A report may wait so long for the next ones, for it costs the node as much to be woken as a short
 # command takes. Longer, if no other task waits for it.
@@ -46,7 +47,7 @@ class RunnerSettings:
 
 
 def _begun_before(at: float) -> None:
-    """It starts anew, which nobody need be told."""
+    """Ignore the second start: the first was already reported."""
 
 
 @dataclass
@@ -56,8 +57,7 @@ class LiveRunner:
     disk: DepotDisk
     settings: RunnerSettings
     log_stem: Callable[[TaskId, AttemptId], str]
-    on_spoiled: Callable[[FileId, DepotDisk], None]  # nobody is to read it any more
-    on_gone: Callable[[FileId], None]  # no depot has it any more
+    spoil_elsewhere: Callable[[FileId, DepotDisk], None]  # on this machine's other disks
 
     def __post_init__(self) -> None:
         self._limits: dict[int, Limits] = {}  # by memory: most tasks have the same
@@ -71,14 +71,18 @@ class LiveRunner:
             try:
                 report = await self._carry_out(order, on_start)
             except ProcessDied as died:
-                return RunResult(self.kernel.now(), str(died), exit_code=1)
-            if not (report.gone and self._is_elsewhere(FileId(report.gone), order)):
+                timed_out = died.end.timed_out
+                cause = FailureCause.TIME_LIMIT if timed_out else FailureCause.PROCESS_DIED
+                return RunResult(self.kernel.now(), str(died), exit_code=1, cause=cause)
+            if not report.gone:
                 break
-            on_start = _begun_before
+            self._strike_off(FileId(report.gone), order)
+            if self.disk.where(FileId(report.gone)) is None:
+                return self._without(task, FileId(report.gone))
+            on_start = _begun_before  # it was made again while the order was on its way
         for name in report.spoiled:
-            self.on_spoiled(FileId(name), self.disk)
-        if report.gone:
-            return self._without(task, FileId(report.gone))
+            self._strike_off(FileId(name), order)
+            self.spoil_elsewhere(FileId(name), self.disk)
         if not report.error:
             self.disk.wrote(task.id, report.outputs)
         return RunResult(
@@ -89,20 +93,19 @@ class LiveRunner:
             report.wall_seconds,
             report.cpu_seconds,
             report.peak_memory_bytes,
+            FailureCause.TIME_LIMIT if report.timed_out else FailureCause.TASK,
         )
 
-    def _is_elsewhere(self, file: FileId, order: Order) -> bool:
-        """Whether an input was made again, elsewhere, while the order was on its way."""
-        place = self.disk.where(file)
-        return place is not None and all(
-            place.path != known.path for known in order.inputs if known.name == file
-        )
+    def _strike_off(self, file: FileId, order: Order) -> None:
+        """The file that the order was given is not at its path any more."""
+        for known in order.inputs:
+            if known.name == file:
+                self.disk.is_gone(file, known.path)
 
     def _without(self, task: TaskSpec, file: FileId) -> RunResult:
-        """Have an input made again, if its producer is at hand. Raises InputLost."""
+        """Raises InputLost if a task of this run writes the file, and so can make it again."""
         lost = [one for one in task.inputs if one.id == file and one.producer]
         if lost:
-            self.on_gone(file)
             raise InputLost(lost)
         error = f"its input {file!r} is gone; the next run makes it again"
         return RunResult(self.kernel.now(), error, 1)

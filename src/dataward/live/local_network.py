@@ -6,8 +6,9 @@ from time import monotonic
 
 from dataward.live.depot_disk import DepotDisk, Place
 from dataward.model.events import Emit, FileMoved
+from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.messages import Message
-from dataward.model.operations import ORIGIN, InputFile, NodeId
+from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId
 from dataward.world import Kernel, Queue, TransferFailed
 
@@ -28,7 +29,34 @@ class Wires:
         self.inboxes[node], self.disks[node] = inbox, disk
         return LocalNetwork(node, self, inbox)
 
-    def find(self, file: FileId, source: NodeId) -> Place | None:
+    def find(self, file: FileId) -> Place | None:
+        """Where a file is on any of the disks; the first node that has it counts."""
+        for disk in self.disks.values():
+            place = disk.where(file)
+            if place is not None:
+                return place
+        return None
+
+    def holders(self, file: FileId) -> list[NodeId]:
+        """Which nodes have a file."""
+        return [node for node, disk in self.disks.items() if disk.where(file) is not None]
+
+    def deliver(self, to: NodeId, message: Message) -> None:
+        """Hand a message over to a node."""
+        self.inboxes[to].put(message)
+
+    def spoil_elsewhere(self, file: FileId, here: DepotDisk) -> None:
+        """Keep tasks from reading a file that one of them has written to: all disks share it.
+
+        Where that task ran, its runner process has removed the file, and it may have been made
+        again since.
+        """
+        for disk in self.disks.values():
+            if disk is not here:
+                disk.spoil(file)
+
+    def at(self, file: FileId, source: NodeId) -> Place | None:
+        """Where a file is on one node's disk, or outside."""
         if source == ORIGIN:
             return self.outside.get(file)
         return self.disks[source].where(file)
@@ -42,11 +70,11 @@ class LocalNetwork:
 
     def send(self, to: NodeId, message: Message) -> None:
         self.wires.messages += 1
-        self.wires.inboxes[to].put(message)
+        self.wires.deliver(to, message)
 
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         began = monotonic()
-        place = self.wires.find(file.id, source)
+        place = self.wires.at(file.id, source)
         if place is None:
             raise TransferFailed(f"{source} has no {file.id!r}")
         if file.digest and place.digest != file.digest:

@@ -78,6 +78,7 @@ class Report(NamedTuple):
     spoiled: tuple[str, ...] = ()  # inputs that were written to: no good for anybody any more
     gone: str = ""  # an input that was not there, or not to the end: it may run when it is again
     not_begun: bool = False  # it was asked for back
+    timed_out: bool = False
 
 
 RunnerMessage = Order | Cancel | Recall | Report

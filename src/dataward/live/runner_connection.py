@@ -8,13 +8,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
-from dataward.live.command import TICK_SECONDS, resident_bytes, signal_name, too_much_memory
+from dataward.live.command import (
+    TICK_SECONDS,
+    ran_too_long,
+    resident_bytes,
+    signal_name,
+    too_much_memory,
+)
 from dataward.live.leftovers import kill_processes_in
 from dataward.live.orders import Cancel, Frames, Order, Recall, Report, RunnerMessage, framed
 
-RAN_TOO_LONG = "it ran longer than its time limit of"
+
+class ProcessEnd(NamedTuple):
+    """How a runner process ended, as a sentence; ``timed_out`` if its calls took too long."""
+
+    how: str
+    timed_out: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +56,7 @@ class ConnectionOwner(Protocol):
         """A pending that was asked back had not begun."""
         ...
 
-    def on_gone(self, process: "RunnerConnection", how: str) -> None: ...
+    def on_gone(self, process: "RunnerConnection", end: ProcessEnd) -> None: ...
 
 
 class RunnerConnection(asyncio.Protocol):
@@ -163,25 +174,26 @@ class RunnerConnection(asyncio.Protocol):
         if self._is_closed:
             return  # it ends what it runs, then itself
         self._is_closed = True
-        how = self._how_it_ended()
+        end = self._how_it_ended()
         kill_processes_in(self._directory)
-        self._owner.on_gone(self, how)
+        self._owner.on_gone(self, end)
 
-    def _how_it_ended(self) -> str:
+    def _how_it_ended(self) -> ProcessEnd:
         with suppress(ProcessLookupError):
             # It closed its end, so it is as good as dead; and so are those that its calls started.
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             _, status = os.waitpid(self.pid, 0)
             if self._why_killed:
-                return self._why_killed
+                return ProcessEnd(self._why_killed)
             if os.WIFSIGNALED(status):
                 number, limit_seconds = os.WTERMSIG(status), self._alarm_seconds()
                 if number == signal.SIGALRM and limit_seconds:
-                    return f"{RAN_TOO_LONG} {limit_seconds:g} s"
-                return f"its process was killed by signal {number} ({signal_name(number)})"
-            return f"its process ended with exit code {os.WEXITSTATUS(status)}"
-        return "its process is gone"
+                    return ProcessEnd(ran_too_long(limit_seconds), timed_out=True)
+                how = f"its process was killed by signal {number} ({signal_name(number)})"
+                return ProcessEnd(how)
+            return ProcessEnd(f"its process ended with exit code {os.WEXITSTATUS(status)}")
+        return ProcessEnd("its process is gone")
 
     def _alarm_seconds(self) -> float:
         """The limit of the calls that it makes, for which it sets itself an alarm."""

@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dataward.errors import SettingError
 from dataward.live.orders import Order, Report
-from dataward.live.runner_connection import PendingOrder, RunnerConnection
+from dataward.live.runner_connection import PendingOrder, ProcessEnd, RunnerConnection
 
 # A process that runs commands needs a handful of modules. The package's own ``__init__`` would load
 # numpy and much else, a tenth of a second for each: an empty package takes its place.
@@ -35,6 +35,10 @@ _PACKAGE = str(Path(__file__).parents[1])
 class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsewhere
     """A runner process ended under its task; the text says how."""
 
+    def __init__(self, end: ProcessEnd) -> None:
+        self.end = end
+        super().__init__(end.how)
+
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
@@ -43,6 +47,13 @@ class _Launched:
     pid: int
     socket: socket.socket
     directory: Path
+
+
+def close_pools(pools: Iterable["RunnerPool"]) -> None:
+    """End every process of these pools, and wait until they have ended."""
+    for pool in pools:
+        pool.close()
+        pool.wait()
 
 
 class RunnerPool:
@@ -154,12 +165,12 @@ class RunnerPool:
         if not pending.report.done():
             self._waiting.appendleft(pending)
 
-    def on_gone(self, process: RunnerConnection, how: str) -> None:
+    def on_gone(self, process: RunnerConnection, end: ProcessEnd) -> None:
         self._idle.pop(process.pid, None)
         self._busy.pop(process.pid, None)
         orders = list(process.line.values())
         if orders and not orders[0].report.done():
-            orders[0].report.set_exception(ProcessDied(how))
+            orders[0].report.set_exception(ProcessDied(end))
         for pending in reversed(orders[1:]):  # they had not begun
             self.on_returned(pending)
         if self._waiting and not self._is_closed:

@@ -1,48 +1,47 @@
 """Nodes at work on this machine: a store in a directory, runner processes, and what joins them.
 
-What there is to run is somebody else's: `WorkflowRun` submits a workflow, `Executor` calls of
-functions, as they come.
+What there is to run is somebody else's: `runs` submits a workflow, `calls` calls of functions, as
+they come.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import psutil
 
+from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place
 from dataward.live.live_runner import LiveRunner, RunnerSettings
 from dataward.live.local_network import Wires
-from dataward.live.runner_pool import RunnerPool
+from dataward.live.runner_pool import RunnerPool, close_pools
 from dataward.model.events import Emit
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import AttemptId, NodeId
+from dataward.model.operations import OutputFile, TaskSpec
 from dataward.model.platform import Platform, uniform_platform
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.homes import Homes
 from dataward.node.node import Node
-from dataward.node.settings import NodeSettings
 from dataward.node.store_client import StoreClient
 from dataward.stores.embedded import Done, EmbeddedSettings, EmbeddedStore, Work
 from dataward.strategies.strategy import Strategy
 from dataward.world import World
 
-FOR_EVER_SECONDS = 1e9  # nodes of one process are lost together: no lease of theirs need expire
-OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and the threads that do it as much again
-UNAWAITED_SECONDS = 0.03
-
-LEAD_SECONDS = 0.08  # the node may be busy with other things for so long
+CLIENT = NodeId("client")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPaths:
-    depot: Path
-    store: Path
+class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
+    """The work cannot go on, for what happens cannot be written down."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        DatawardError.__init__(self, why)  # which says it all
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,158 +54,206 @@ class Slice:
     def platform(self) -> Platform:
         return uniform_platform(self.nodes, cores=self.slots)
 
+    @property
+    def node_ids(self) -> tuple[NodeId, ...]:
+        return tuple(machine.id for machine in self.platform().machines)
+
 
 def runner_pools(machine: Slice, work: Path) -> dict[NodeId, RunnerPool]:
     """Every node's runner processes, which take a moment to start: launch them beforehand."""
-    ids = [one.id for one in machine.platform().machines]
-    return {id: RunnerPool(work / id, machine.slots) for id in ids}
+    return {id: RunnerPool(work / id, machine.slots) for id in machine.node_ids}
 
 
-@dataclass
-class Session:
-    """Start it inside ``kernel.run``; then tasks put into ``store`` are run."""
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """``strategy`` is one whose settings fit nodes of one process (see `fitting`)."""
 
-    kernel: AsyncioKernel
-    paths: SessionPaths
-    pools: Mapping[NodeId, RunnerPool]
     machine: Slice
     strategy: Strategy
-    runner_settings: RunnerSettings
+    runner: RunnerSettings
     incarnation: int  # never the same twice in one store or one list of events
-    emit: Emit
-    log_stem: Callable[[TaskId, AttemptId], str]
-    unawaited_seconds: float = UNAWAITED_SECONDS  # 0 if others than tasks wait for outcomes
 
-    def __post_init__(self) -> None:
-        self.ids: tuple[NodeId, ...] = tuple(self.pools)
-        self.settings = self._fitted(self.strategy.settings)
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """Where files are: those to be written, and those that are there already."""
+
+    depot: Path
+    store: Path
+    outside: Mapping[FileId, Place]  # files that no node has made
+    held: Mapping[NodeId, Mapping[FileId, Place]]  # files that nodes have from before
+    log_stem: Callable[[TaskId, AttemptId], str]
+
+
+class Session:
+    """Make it inside ``kernel.run``, and ``start`` it; then tasks put into its store are run.
+
+    Raises what opening the store raises. After ``kernel.run``, ``close`` it.
+    """
+
+    def __init__(
+        self,
+        kernel: AsyncioKernel,
+        settings: SessionSettings,
+        files: SessionFiles,
+        pools: Mapping[NodeId, RunnerPool],
+        emit: Emit,
+    ) -> None:
+        self._kernel = kernel
+        self._settings = settings
+        self._files = files
+        self._pools = pools
+        self._emit = emit
+        self._loop = asyncio.get_running_loop()
         self._sync_thread = ThreadPoolExecutor(1, "dataward-sync")
         self._hash_threads = ThreadPoolExecutor(4, "dataward-hash")
-        self.backlog = Backlog()
-        self.nodes: list[Node] = []
-
-    def _fitted(self, settings: NodeSettings) -> NodeSettings:
-        """Settings for nodes that share a process: no leases; alone, nobody to give to."""
-        return replace(
-            settings,
-            lease_seconds=FOR_EVER_SECONDS,
-            outcome_seconds=settings.outcome_seconds or OUTCOME_SECONDS,
-            unawaited_seconds=self.unawaited_seconds,
-            lead_seconds=settings.lead_seconds or LEAD_SECONDS,
-            giving=settings.giving and self.machine.nodes > 1,
-            backups_max=settings.backups_max if self.machine.nodes > 1 else 0,
-        )
-
-    async def start(
-        self,
-        outside: Mapping[FileId, Place],
-        held: Mapping[NodeId, Mapping[FileId, Place]] = MappingProxyType({}),
-    ) -> None:
-        """Open the store and start the nodes. Raises what the store raises.
-
-        ``outside`` tells where the files are that no node has made, ``held`` what nodes have.
-        """
-        self._loop = asyncio.get_running_loop()
-        self.store = EmbeddedStore(
-            self.paths.store,
-            self.kernel.now,
-            self.kernel,
+        self._backlog = Backlog()
+        self._wires = Wires(kernel, emit, files.outside)
+        self._store = EmbeddedStore(
+            files.store,
+            kernel.now,
+            kernel,
             off_loop=self._off_loop,
             settings=EmbeddedSettings(shares_fate=True),
         )
-        self.wires = Wires(self.kernel, self.emit, outside)
-        self.nodes = [self._node(id, held.get(id, {})) for id in self.ids]
-        for node in self.nodes:
+        self._nodes = [self._node(id) for id in pools]
+
+    async def start(self) -> None:
+        """Start the nodes, and have them find their runner processes."""
+        for node in self._nodes:
             node.start()
-        for pool in self.pools.values():
+        for pool in self._pools.values():
             await pool.connect()
 
+    # --- work ------------------------------------------------------------------------------------
+
     def client(self) -> StoreClient:
-        return StoreClient(self.store, self.kernel, seeded("client"), self.settings)
+        """The store, for whoever submits tasks."""
+        settings = self._settings.strategy.settings
+        return StoreClient(self._store, self._kernel, seeded(CLIENT), settings)
+
+    def homes(self) -> Homes:
+        """Which node a task goes to, for whoever submits tasks."""
+        rule, nodes = self._settings.strategy.home, tuple(self._pools)
+        return Homes(CLIENT, nodes, seeded(CLIENT, "homes"), self.client(), rule)
 
     def wake(self, node: NodeId) -> None:
-        self.wires.inboxes[node].put(WorkQueued())
+        """Tell a node that there is something in its queue."""
+        self._wires.deliver(node, WorkQueued())
 
     def drain(self) -> None:
-        for node in self.nodes:
+        """Begin nothing more; what runs may end."""
+        for node in self._nodes:
             node.drain()
 
-    @property
-    def is_idle(self) -> bool:
-        return all(node.is_idle for node in self.nodes)
+    def later(self, work: Callable[[], None]) -> None:
+        """Have work on files done by a thread, after all that was asked for before."""
+        self._backlog.add(work)
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def find(self, file: FileId) -> Place | None:
+        """Where a file is, if any node has it."""
+        return self._wires.find(file)
+
+    def holders(self, file: FileId) -> list[NodeId]:
+        """Which nodes have a file."""
+        return self._wires.holders(file)
 
     def drop(self, file: FileId) -> None:
         """Remove a file from every depot."""
-        for node in self.nodes:
-            node.depot.drop(file)
+        for node in self._nodes:
+            node.drop(file)
 
-    def spoil(self, file: FileId, at: DepotDisk) -> None:
-        """Keep tasks from reading a file that one of them has written to.
+    # --- how it stands ---------------------------------------------------------------------------
 
-        Where it ran, its runner process has removed it, and it may have been made again since.
-        """
-        for disk in self.wires.disks.values():
-            if disk is not at:
-                disk.spoil(file)
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs, and no outcome is on its way to the store."""
+        return all(node.is_idle for node in self._nodes)
+
+    @property
+    def running(self) -> int:
+        """How many tasks have a process that runs, or has run."""
+        return sum(node.running for node in self._nodes)
+
+    @property
+    def messages(self) -> int:
+        return self._wires.messages
+
+    @property
+    def store_calls(self) -> int:
+        return self._store.calls
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the work cannot go on, or None."""
+        if self._store.failure:
+            return StoreStopped(str(self._files.store), self._store.failure)
+        return self._backlog.error
+
+    def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
+        """Every complete task in the store, with what it wrote; also after ``close``."""
+        return self._store.committed()
+
+    # --- the end ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """End everything that runs, at once."""
-        for node in self.nodes:
+        for node in self._nodes:
             node.stop()
-        for pool in self.pools.values():
+        for pool in self._pools.values():
             pool.close()
 
     def close(self) -> None:
         """After ``kernel.run``: wait for processes and threads, and let go of the store."""
-        for pool in self.pools.values():
-            pool.close()
-            pool.wait()
+        close_pools(self._pools.values())
         self._hash_threads.shutdown()
         self._sync_thread.shutdown()
-        self.backlog.close()
-        for node in self.nodes:
-            self.wires.disks[node.world.node].sync_new()
-        if hasattr(self, "store"):
-            self.store.close()
+        self._backlog.close()
+        self._store.close()
 
     # --- parts -----------------------------------------------------------------------------------
 
-    def _node(self, id: NodeId, held: Mapping[FileId, Place]) -> Node:
-        disk = DepotDisk(self.paths.depot / id, held, self._hash_threads, self.backlog)
+    def _node(self, id: NodeId) -> Node:
+        settings, machine = self._settings, self._settings.machine
+        held = self._files.held.get(id, {})
+        disk = DepotDisk(
+            self._files.depot / id, held, self._hash_threads, self._sync_thread, self._backlog
+        )
+        runner = LiveRunner(
+            self._kernel,
+            self._pools[id],
+            disk,
+            settings.runner,
+            self._files.log_stem,
+            self._wires.spoil_elsewhere,
+        )
         world = World(
             node=id,
-            nodes=self.ids,
-            incarnation=self.incarnation,
-            cores=self.machine.slots,
-            memory_bytes=psutil.virtual_memory().total / self.machine.nodes,
-            kernel=self.kernel,
-            random=seeded(id, self.incarnation),
-            store=self.store,
-            network=self.wires.plug_in(id, disk),
+            nodes=tuple(self._pools),
+            incarnation=settings.incarnation,
+            cores=machine.slots,
+            memory_bytes=psutil.virtual_memory().total / machine.nodes,
+            kernel=self._kernel,
+            random=seeded(id, settings.incarnation),
+            store=self._store,
+            network=self._wires.plug_in(id, disk),
             disk=disk,
-            runner=self._runner(id, disk),
-            emit=self.emit,
+            runner=runner,
+            emit=self._emit,
         )
-        return Node(world, self.settings, self.strategy.home)
-
-    def _runner(self, id: NodeId, disk: DepotDisk) -> LiveRunner:
-        return LiveRunner(
-            self.kernel, self.pools[id], disk, self.runner_settings, self.log_stem, self.spoil,
-            self.drop,
-        )  # fmt: skip
+        return Node(world, settings.strategy.settings, settings.strategy.home)
 
     def _off_loop(self, work: Work, done: Done) -> None:
-        """Sync what tasks have written, then do the store's work; many tasks at a time."""
-        disks = list(self.wires.disks.values()) if self.nodes else []
+        """Do the store's work in the thread that syncs files too."""
 
-        def sync_and_work() -> BaseException | None:
+        def report_error() -> BaseException | None:
             try:
-                for disk in disks:
-                    disk.sync_new()
                 work()
             except BaseException as error:
                 return error
             return None
 
-        future = self._loop.run_in_executor(self._sync_thread, sync_and_work)
+        future = self._loop.run_in_executor(self._sync_thread, report_error)
         future.add_done_callback(lambda over: None if over.cancelled() else done(over.result()))

@@ -1,8 +1,11 @@
 """What the store says to what it is asked (see `operations`)."""
 
+from enum import Enum
+
 import msgspec
 
-from dataward.model.operations import AttemptId, Copy, InputFile, NodeId, QueueEntry, TaskSpec
+from dataward.model.ids import AttemptId, NodeId
+from dataward.model.operations import Copy, InputFile, QueueEntry, TaskSpec
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 
@@ -13,7 +16,7 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     task: TaskId
     state: TaskState
     generation: int
-    preferred: NodeId = ""
+    preferred: NodeId = NodeId("")
     priority: float = 0.0
     seconds: float = 0.0
     granted: bool = False
@@ -25,6 +28,11 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     inputs: tuple[InputFile, ...] = ()
     input_copies: tuple[Copy, ...] = ()
     unknown: bool = False  # the store has no such task
+
+    @property
+    def needs_node(self) -> bool:
+        """Whether the task may run, and no node has begun it."""
+        return self.state is TaskState.READY and not self.live_attempts
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -56,11 +64,24 @@ class Failing(msgspec.Struct, frozen=True, tag=True):
     rivals: tuple[NodeId, ...] = ()
 
 
+class Refusal(Enum):
+    """Why a store says no to an attempt."""
+
+    UNKNOWN = "unknown"  # the store has no such task
+    FINISHED = "finished"
+    WAITING = "waiting"  # a parent has not finished
+    FENCED = "fenced"  # others have taken over what the attempt's incarnation held
+    OVER = "over"  # this attempt was given up before
+    UNDER_WAY_HERE = "under way here"  # by another attempt of the same node
+    ENOUGH_REPLICAS = "enough replicas"
+    OUTDATED = "outdated"  # the task has been completed again since
+
+
 class Refused(msgspec.Struct, frozen=True, tag=True):
     """No, and why; ``state`` is where the task stands."""
 
     task: TaskId
-    reason: str
+    reason: Refusal
     state: TaskState
 
 

@@ -5,11 +5,12 @@ Times are seconds since the run began.
 """
 
 from collections.abc import Callable
+from enum import Enum
 
 import msgspec
 
-from dataward.model.operations import AttemptId, NodeId
-from dataward.model.states import TaskState
+from dataward.model.ids import AttemptId, NodeId
+from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.model.workflow import FileId, TaskId
 
 
@@ -33,7 +34,7 @@ class RunResumed(msgspec.Struct, frozen=True, array_like=True, tag="run-resumed"
     """A run that had been broken off goes on; the time between does not count."""
 
     at: float
-    session: int  # the first one is 1
+    start: int  # the first one is 1
 
 
 class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
@@ -91,14 +92,15 @@ class AttemptMeasured(msgspec.Struct, frozen=True, array_like=True, tag="attempt
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, array_like=True, tag="attempt-ended"):
-    """``outcome`` is won, lost (another won), cancelled, failed, released or postponed."""
+    """``reason`` is a sentence for people; ``cause`` says who ended an attempt that failed."""
 
     at: float
     task: TaskId
     attempt: AttemptId
     node: NodeId
-    outcome: str
+    outcome: AttemptOutcome
     reason: str = ""
+    cause: FailureCause = FailureCause.TASK
 
 
 class TaskFinished(msgspec.Struct, frozen=True, array_like=True, tag="task-finished"):
@@ -173,13 +175,25 @@ class WorkGiven(msgspec.Struct, frozen=True, array_like=True, tag="work-given"):
     loads_seconds: tuple[tuple[NodeId, float], ...]
 
 
+class Occasion(Enum):
+    """Why a node is looked for that a task could go to."""
+
+    READY = "ready"  # its last parent has finished, or it has none
+    ORPHANED = "orphaned"  # the node that had it is dead
+    REOPENED = "reopened"  # what it had written is lost
+    NO_ROOM = "no room"  # for its files, on the disk of the node that had it
+    GIVEN = "given"  # a load balancer moved or doubled it
+
+    __hash__ = object.__hash__
+
+
 class TaskPlaced(msgspec.Struct, frozen=True, array_like=True, tag="task-placed"):
-    """A task was sent to a node's queue; ``why`` names the rule that chose it."""
+    """A task was sent to a node's queue; ``candidates`` are the nodes weighed, with their cost."""
 
     at: float
     task: TaskId
     node: NodeId
-    why: str
+    occasion: Occasion
     candidates: tuple[tuple[NodeId, float], ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from dataward.model.ids import AttemptId
 from dataward.model.workflow import TaskId
 
 
@@ -20,7 +21,7 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
     """Is this attempt of yours still under way? If not, give the task up."""
 
     task: TaskId
-    attempt: str
+    attempt: AttemptId
 
 
 Message = WorkQueued | Stop | Confirm

@@ -10,25 +10,9 @@ from zlib import crc32
 
 import msgspec
 
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
-
-NodeId = str
-AttemptId = str  # node.incarnation.count: unique whatever the store forgets
-
-ORIGIN: NodeId = "origin"
-"""Where the inputs of a workflow come from if no node has them: an edge server, or outside."""
-
-
-def incarnation_of(attempt: AttemptId) -> int:
-    """The incarnation of the node whose attempt this is."""
-    return number_of(attempt)[0]
-
-
-def number_of(attempt: AttemptId) -> tuple[int, int]:
-    """Incarnation and count: these order the attempts of one node. Its name may contain dots."""
-    _, incarnation, count = attempt.rsplit(".", 2)
-    return int(incarnation), int(count)
 
 
 class InputFile(msgspec.Struct, frozen=True, array_like=True):

@@ -5,7 +5,7 @@ from enum import Enum
 from math import inf
 
 from dataward.errors import SettingError
-from dataward.model.operations import ORIGIN
+from dataward.model.ids import ORIGIN, NodeId
 
 GBPS = 125e6  # bytes per second
 CORES_MAX = 100_000
@@ -16,7 +16,7 @@ RESERVED = frozenset({ORIGIN, "client"})
 class Machine:
     """One node's hardware; defaults are ADAGE's section IV, and a plain disk."""
 
-    id: str
+    id: NodeId
     cores: int = 4
     speed: float = 1.0  # run times are divided by it
     memory_bytes: float = 8e9
@@ -102,7 +102,7 @@ def uniform_platform(nodes: int, *, cores: int = 4, bandwidth: float = GBPS) -> 
     return Platform(
         tuple(
             Machine(
-                f"n{i:0{width}}",
+                NodeId(f"n{i:0{width}}"),
                 cores=cores,
                 up_bytes_per_second=bandwidth,
                 down_bytes_per_second=bandwidth,

@@ -65,4 +65,30 @@ PROGRESS = {
 }
 """How far an attempt has come; a task is where its furthest attempt is."""
 
+
+class AttemptOutcome(Enum):
+    """How one run of a task ended. A node says the first six; readers of the events the rest."""
+
+    WON = "won"  # it was committed
+    LOST = "lost"  # another attempt was, or its node's lease had expired
+    CANCELLED = "cancelled"
+    FAILED = "failed"  # by the task's own error
+    RELEASED = "released"  # the node could not go on with it
+    POSTPONED = "postponed"  # until an input is made again
+    CRASHED = "crashed"  # its node was lost under it
+    FORGOTTEN = "forgotten"  # its node came back as another incarnation
+    CUT_OFF = "cut off"  # it still went on when the run ended
+    UNDER_WAY = "under way"  # it still goes on as far as the events tell
+
+    __hash__ = object.__hash__
+
+
+class FailureCause(Enum):
+    """Who ended a run of a task that failed."""
+
+    TASK = "task"  # the task itself: its exit code, its exception, a missing output
+    TIME_LIMIT = "time limit"
+    PROCESS_DIED = "process died"  # the runner process under it
+
+
 FINAL = frozenset({TaskState.COMPLETE, TaskState.FAILED})

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
-from dataward.node.settings import NodeSettings
 from dataward.world import Fiber, FiberCancelled, Kernel
 
 
@@ -20,7 +19,6 @@ class Attempts:
     def __init__(self, kernel: Kernel) -> None:
         self._under_way: dict[TaskId, _UnderWay] = {}
         self._one_over = kernel.flag()
-        self._full: dict[TaskId, int] = {}  # how often there was no room
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self._under_way
@@ -56,11 +54,6 @@ class Attempts:
         while (attempt := self._under_way.get(task)) is not None:
             with suppress(FiberCancelled):
                 await attempt.fiber.join()
-
-    def may_wait_for_room(self, task: TaskId, settings: NodeSettings) -> bool:
-        """Whether to try a task again for which there was no room: somebody may make some."""
-        self._full[task] = self._full.get(task, 0) + 1
-        return self._full[task] <= settings.full_disk_tries
 
     # --- cancelling ------------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from dataward.model.answers import Answer, Findings, Standing
+from dataward.model.events import Occasion
+from dataward.model.ids import NodeId
 from dataward.model.operations import (
     AddCopies,
     Copy,
     Enqueue,
     InputFile,
-    NodeId,
     Operation,
     OutputFile,
     QueueEntry,
@@ -18,8 +19,8 @@ from dataward.model.operations import (
     Submit,
     TaskSpec,
 )
-from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.node.homes import Homes
 from dataward.node.ready_queue import entry_for
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
@@ -87,10 +88,14 @@ def task_specs(
 
 @dataclass
 class Client:
-    """Submits a workflow, and stays to submit again what the store may forget."""
+    """Submits a workflow, and stays to submit again what the store may forget.
+
+    ``placed`` says which nodes have which inputs of the workflow; ``wake`` tells a node to look
+    into its queue.
+    """
 
     store: StoreClient
-    shards: int
+    homes: Homes
     specs: Sequence[TaskSpec]
     placed: Mapping[FileId, Sequence[NodeId]]
     wake: Callable[[NodeId], None]
@@ -118,11 +123,11 @@ class Client:
             start, size = start + size, min(2 * size, BATCH)
 
     async def _submit(self, specs: Sequence[TaskSpec]) -> None:
+        answers = await self._in_batches([Submit(spec) for spec in specs])
+        needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
         ready: dict[NodeId, list[QueueEntry]] = {}
-        for answer in await self._in_batches([Submit(spec) for spec in specs]):
-            assert isinstance(answer, Standing)
-            if answer.state is TaskState.READY and not answer.live_attempts:
-                ready.setdefault(answer.preferred, []).append(entry_for(answer))
+        for task, home in zip(needy, await self.homes.find(needy, Occasion.READY), strict=True):
+            ready.setdefault(home.node, []).append(entry_for(task))
         await self._in_batches([Enqueue(n, tuple(entries)) for n, entries in ready.items()])
         for node in ready:
             self.wake(node)
@@ -132,7 +137,9 @@ class Client:
         seen = 0
         while True:
             await kernel.sleep(pause_seconds)
-            answers = await self.store.call([Recounted(i, 0) for i in range(self.shards)])
+            answers = await self.store.call(
+                [Recounted(i, 0) for i in range(self.store.shard_count)]
+            )
             epochs = sum(answer.epoch for answer in answers if isinstance(answer, Findings))
             if epochs > seen:
                 seen = epochs

@@ -1,32 +1,26 @@
 """The node's files: what is here, what may go when room is needed, how the rest is brought in."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
-from dataward.model.operations import ORIGIN, Copy, InputFile, Look, NodeId, OutputFile, TaskSpec
+from dataward.model.ids import ORIGIN, NodeId
+from dataward.model.operations import Copy, InputFile, Look, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.outbox import Outbox
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
-from dataward.world import DiskFull, Fiber, Flag, StoredFile, TransferFailed, World
+from dataward.world import DiskFull, Fiber, Flag, InputLost, StoredFile, TransferFailed, World
 
-
-class InputLost(Exception):  # noqa: N818 - a condition, answered by running producers again
-    """No copy of some inputs can be had, so their producers must run again."""
-
-    def __init__(self, files: Sequence[InputFile]) -> None:
-        self.producers = tuple(dict.fromkeys(file.producer for file in files))
-        more = f" and of {len(files) - 1} more" if len(files) > 1 else ""
-        super().__init__(f"no copy of {files[0].id!r}{more} is left")
-
-
-Failure = InputLost | TransferFailed | DiskFull
+NotBrought = InputLost | TransferFailed | DiskFull
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
+    """How many bytes of a task's inputs were here, and how many came over the network."""
+
     local_bytes: int
     moved_bytes: int
 
@@ -49,9 +43,6 @@ def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[In
     )
 
 
-OnCopy = Callable[[str, Copy], None]
-
-
 @dataclass
 class Depot:
     """Least recently used copies make room; what a task holds or wrote here stays."""
@@ -59,8 +50,7 @@ class Depot:
     world: World
     settings: NodeSettings
     store: StoreClient
-    announce: OnCopy = lambda owner, copy: None
-    retract: OnCopy = lambda owner, copy: None
+    outbox: Outbox
     used_bytes: int = 0
     _held: dict[FileId, _Held] = field(default_factory=dict)  # least recently used first
     _pins: dict[FileId, int] = field(default_factory=dict)
@@ -84,7 +74,7 @@ class Depot:
                 continue
             self._held[file.id] = _Held(file.size_bytes, file.owner, original=file.written)
             self.used_bytes += file.size_bytes
-            self.announce(file.owner, Copy(file.id, self.world.node))
+            self.outbox.announce(file.owner, Copy(file.id, self.world.node))
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
         """Whose outputs count: the journal's, and those the store knows this node has.
@@ -106,20 +96,36 @@ class Depot:
 
         Raises InputLost, TransferFailed or DiskFull, having kept nothing.
         """
-        inputs = begun.spec.inputs
+        spec = begun.spec
+        inputs = as_committed(spec.inputs, begun.copies)
         for file in inputs:
             self._pins[file.id] = self._pins.get(file.id, 0) + 1
         try:
-            inputs = as_committed(inputs, begun.copies)
-            missing = [file for file in inputs if not self._touch(file.id)]
-            if missing:
-                await self._fetch_all(missing, begun.copies)
-            await self.world.disk.open_inputs(begun.spec)
+            moved_bytes = await self._fetch_missing(inputs, begun.copies)
+            try:
+                await self.world.disk.open_inputs(spec)
+            except InputLost as lost:
+                self._strike_off(lost.files)
+                moved_bytes += await self._fetch_missing(inputs, begun.copies)
+                await self.world.disk.open_inputs(spec)
         except BaseException:
-            self.release(begun.spec)
+            self.release(spec)
             raise
-        moved = sum(file.size_bytes for file in missing)
-        return Staged(sum(file.size_bytes for file in inputs) - moved, moved)
+        return Staged(sum(file.size_bytes for file in inputs) - moved_bytes, moved_bytes)
+
+    async def _fetch_missing(self, inputs: Sequence[InputFile], copies: tuple[Copy, ...]) -> int:
+        """Fetch what is not here; return how many bytes that was."""
+        missing = [file for file in inputs if not self._touch(file.id)]
+        if missing:
+            await self._fetch_all(missing, copies)
+        return sum(file.size_bytes for file in missing)
+
+    def _strike_off(self, files: Sequence[InputFile]) -> None:
+        """These have gone from the disk, though nobody removed them: they are not here."""
+        for file in files:
+            self._unwanted.discard(file.id)
+            if file.id in self._held:
+                self._evict(file.id)
 
     def release(self, spec: TaskSpec) -> None:
         for file in spec.inputs:
@@ -144,7 +150,7 @@ class Depot:
         if len(files) == 1:
             await self._fetch(files[0], sources[files[0].id])
             return
-        fibers: list[Fiber[Failure | None]] = [
+        fibers: list[Fiber[NotBrought | None]] = [
             self.world.kernel.spawn(self._try(file, sources[file.id]), f"fetch {file.id}")
             for file in files
         ]
@@ -159,7 +165,7 @@ class Depot:
         for failure in filter(None, failures):
             raise failure
 
-    async def _try(self, file: InputFile, sources: list[NodeId]) -> "Failure | None":
+    async def _try(self, file: InputFile, sources: list[NodeId]) -> "NotBrought | None":
         try:
             await self._fetch(file, sources)
         except (InputLost, TransferFailed, DiskFull) as failure:
@@ -209,7 +215,7 @@ class Depot:
             owner = file.producer or file.id
             self._held[file.id] = _Held(file.size_bytes, owner, original=False)
             self._stored(file.id, file.size_bytes)
-            self.announce(owner, Copy(file.id, self.world.node))
+            self.outbox.announce(owner, Copy(file.id, self.world.node))
         finally:
             del self._arriving[file.id]
             arrival.set()
@@ -314,5 +320,5 @@ class Depot:
         held = self._held.pop(file)
         self.used_bytes -= held.size_bytes
         self.world.disk.remove(file)
-        self.retract(held.owner, Copy(file, self.world.node))
+        self.outbox.retract(held.owner, Copy(file, self.world.node))
         self._gone(file, held.size_bytes)

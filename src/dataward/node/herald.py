@@ -1,29 +1,21 @@
-"""Tells children that their parents have finished, and sends those that became ready home.
+"""Tells children that their parents have finished, and has those placed that became ready.
 
 Telling may be repeated by anyone at any time: a notice is remembered, not counted.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dataward.model.answers import Standing
-from dataward.model.events import TaskFinished, TaskPlaced
-from dataward.model.messages import WorkQueued
-from dataward.model.operations import (
-    Copy,
-    Delivered,
-    Enqueue,
-    Look,
-    NodeId,
-    Notify,
-    Operation,
-    QueueEntry,
-)
+from dataward.model.events import Occasion
+from dataward.model.ids import NOBODY
+from dataward.model.operations import Copy, Delivered, Notify
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
-from dataward.node.ready_queue import entry_for
+from dataward.node.outbox import Outbox
+from dataward.node.placer import Placer
 from dataward.node.store_client import StoreClient
+from dataward.node.telling import tell_finished
 from dataward.world import World
 
 
@@ -37,28 +29,26 @@ class Notice(NamedTuple):
     copies: tuple[Copy, ...]
 
 
-Home = Callable[[Standing], NodeId]
-
-
-def preferred_home(task: Standing) -> NodeId:
-    """ADAGE: a task that became ready goes to the node its plan prefers."""
-    return task.preferred
-
-
 @dataclass
 class Herald:
     world: World
     store: StoreClient
-    home: Home = preferred_home
-    later: Callable[[Operation], None] = lambda operation: None  # what may wait for company
+    outbox: Outbox
+    placer: Placer
     _notices: list[Notice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._work = self.world.kernel.flag()
 
     def deliver(self, notice: Notice) -> None:
+        """Have a task's children told, soon."""
         self._notices.append(notice)
         self._work.set()
+
+    def cascade(self, child: Standing) -> None:
+        """A task failed with its parent: say so, and have its own children told."""
+        tell_finished(self.world, child.task, NOBODY, TaskState.FAILED, child.generation)
+        self.deliver(Notice(child.task, child.generation, True, child.children, ()))
 
     async def run(self) -> None:
         while True:
@@ -76,11 +66,7 @@ class Herald:
             for child in notice.children
         ]
         answers = [a for a in await self.store.call(operations) if isinstance(a, Standing)]
-        await self.send_home(
-            answer
-            for answer in answers
-            if answer.state is TaskState.READY and not answer.live_attempts
-        )
+        await self.placer.place([a for a in answers if a.needs_node], Occasion.READY)
         for answer in answers:
             if answer.state is TaskState.FAILED and answer.granted:
                 self.cascade(answer)
@@ -88,41 +74,4 @@ class Herald:
         unknown = {answer.task for answer in answers if answer.unknown}
         for notice in notices:
             if unknown.isdisjoint(notice.children):
-                self.later(Delivered(notice.task, notice.generation))
-
-    def cascade(self, child: Standing) -> None:
-        """A task failed with its parent: say so, and tell its own children."""
-        now = self.world.kernel.now()
-        failed = TaskState.FAILED
-        self.world.emit(
-            TaskFinished(now, child.task, "", self.world.node, failed, child.generation)
-        )
-        self.deliver(Notice(child.task, child.generation, True, child.children, ()))
-
-    async def place_again(self, task: TaskId) -> None:
-        """Queue a task that may be in nobody's queue."""
-        standing = await self.store.ask(Look(task), Standing)
-        if standing.state is TaskState.READY and not standing.live_attempts:
-            await self.send_home([standing])
-            await self.placed([standing])
-
-    async def placed(self, tasks: Iterable[Standing]) -> None:
-        """Tell the store that these tasks, which had become ready again, are in a queue."""
-        await self.store.call([Delivered(t.task, t.generation, t.placement) for t in tasks])
-
-    async def send_home(self, ready: Iterable[Standing]) -> None:
-        by_node: dict[NodeId, dict[TaskId, QueueEntry]] = {}
-        for task in ready:
-            by_node.setdefault(self.home(task), {})[task.task] = entry_for(task)
-        await self.enqueue({node: [*entries.values()] for node, entries in by_node.items()}, "home")
-
-    async def enqueue(self, by_node: dict[NodeId, list[QueueEntry]], why: str) -> None:
-        """Put tasks in nodes' queues in the store, and tell the nodes."""
-        if not by_node:
-            return
-        await self.store.call([Enqueue(node, tuple(by_node[node])) for node in by_node])
-        now = self.world.kernel.now()
-        for node, entries in by_node.items():
-            for entry in entries:
-                self.world.emit(TaskPlaced(now, entry.task, node, why))
-            self.world.network.send(node, WorkQueued())
+                self.outbox.later(Delivered(notice.task, notice.generation))

@@ -1,13 +1,18 @@
-"""Who this node is at present, and the names of its attempts."""
+"""Who this node is at present, what it holds in the store, and the names of its attempts."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from dataward.model.operations import AttemptId, NodeId, QueueEntry
+from dataward.model.ids import AttemptId, NodeId, attempt_id
+from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 
-OnLeaseLost = Callable[[int], None]
-"""Called with the incarnation that has lost its lease; an earlier one's loss is old news."""
+
+class Holding(NamedTuple):
+    """A task that this node holds, and the ticket of its stay here."""
+
+    entry: QueueEntry
+    ticket: int
 
 
 @dataclass
@@ -17,15 +22,16 @@ class Identity:
     node: NodeId
     incarnation: int
     joined: bool = False  # whether the store knows this incarnation
-    holdings: dict[TaskId, tuple[QueueEntry, int]] = field(default_factory=dict)
-    """What the node holds in the store, each with the ticket of its stay."""
+    holdings: dict[TaskId, Holding] = field(default_factory=dict)
     _attempts: int = 0
 
     def next_attempt(self) -> AttemptId:
         self._attempts += 1
-        return f"{self.node}.{self.incarnation}.{self._attempts}"
+        return attempt_id(self.node, self.incarnation, self._attempts)
 
-    def be_reborn(self) -> None:
-        self.incarnation += 1
+    def become(self, incarnation: int) -> None:
+        """Go on as an incarnation that the store does not know yet, and that holds nothing."""
+        assert incarnation > self.incarnation, "an incarnation never comes back"
+        self.incarnation = incarnation
         self.joined = False
         self.holdings.clear()

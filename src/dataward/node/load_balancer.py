@@ -11,12 +11,12 @@ from math import isqrt
 import msgspec
 
 from dataward.model.answers import Membership, Standing
-from dataward.model.events import WorkGiven
-from dataward.model.operations import NodeId, Probe, QueueEntry, Replicate
-from dataward.node.committer import Committer
-from dataward.node.herald import Herald
-from dataward.node.ready_queue import ReadyQueue
+from dataward.model.events import Occasion, WorkGiven
+from dataward.model.ids import NodeId
+from dataward.model.operations import Probe, QueueEntry, Replicate
+from dataward.node.placer import Placer
 from dataward.node.settings import Neighbourhood, NodeSettings
+from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.world import World
 
@@ -43,16 +43,15 @@ class LoadBalancer:
     world: World
     settings: NodeSettings
     store: StoreClient
-    queue: ReadyQueue
-    committer: Committer
-    herald: Herald
+    state: NodeState
+    placer: Placer
     _neighbours: list[NodeId] = field(default_factory=list)
 
     async def run(self) -> None:
         pause = self.settings.pause_seconds_min
         while True:
-            if not self.queue.givable:
-                await self.queue.offered.wait()
+            if not self.state.queue.givable:
+                await self.state.queue.offered.wait()
                 pause = self.settings.pause_seconds_min
             gave = await self._give()
             pause = next_pause(pause, gave=gave, settings=self.settings)
@@ -60,7 +59,7 @@ class LoadBalancer:
 
     async def _give(self) -> bool:
         loads = await self._neighbour_loads()
-        target = receiver(self.queue.load_seconds, loads)
+        target = receiver(self.state.queue.load_seconds, loads)
         if target is None:
             return False
         given = await self._send(target)
@@ -90,20 +89,20 @@ class LoadBalancer:
 
     async def _send(self, target: NodeId) -> list[QueueEntry]:
         """Queue half of what may be given, at least one, at the target; the least urgent of it."""
-        gift = self.queue.least_urgent(max(self.queue.givable // 2, 1))
+        gift = self.state.queue.least_urgent(max(self.state.queue.givable // 2, 1))
         replica = self.settings.replication
         if replica:
             gift = await self._backed_up(gift, target)
         else:
-            gift = [entry for entry in gift if self.queue.remove(entry.task)]
+            gift = [entry for entry in gift if self.state.queue.remove(entry.task)]
         if not gift:
             return []
         entries = [msgspec.structs.replace(entry, replica=replica, given=True) for entry in gift]
-        await self.herald.enqueue({target: entries}, "given")
+        await self.placer.send({target: entries}, Occasion.GIVEN)
         if not replica:
             for entry in gift:
-                self.committer.let_go(entry.task)
-        self.committer.load_changed()
+                self.state.outbox.let_go(entry.task)
+        self.state.outbox.load_changed()
         return gift
 
     async def _backed_up(self, gift: list[QueueEntry], target: NodeId) -> list[QueueEntry]:
@@ -114,7 +113,7 @@ class LoadBalancer:
             assert isinstance(answer, Standing)
             if answer.granted:
                 granted.append(entry)
-                self.queue.share(entry.task)
+                self.state.queue.share(entry.task)
             if not answer.more_backups:
-                self.queue.keep(entry.task)
+                self.state.queue.keep(entry.task)
         return granted

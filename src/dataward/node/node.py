@@ -1,22 +1,22 @@
 """The node: its components, joined over one world."""
 
-from dataward.model.answers import Membership
-from dataward.model.events import NodeJoined
 from dataward.model.messages import Confirm, Message, WorkQueued
-from dataward.model.operations import Join, LetGo, Release
-from dataward.model.workflow import TaskId
-from dataward.node.attempts import Attempts
+from dataward.model.operations import LetGo, Release
+from dataward.model.workflow import FileId
+from dataward.node.capacity import Capacity
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot
 from dataward.node.executor import Executor
-from dataward.node.herald import Herald, Home, preferred_home
-from dataward.node.identity import Identity
-from dataward.node.lead import Lead
+from dataward.node.herald import Herald
+from dataward.node.homes import ADAGE_HOME, HomeRule, Homes
+from dataward.node.lease import Lease
 from dataward.node.load_balancer import LoadBalancer
-from dataward.node.ready_queue import ReadyQueue
+from dataward.node.patrol import Patrol
+from dataward.node.placer import Placer
+from dataward.node.setbacks import Setbacks
 from dataward.node.settings import NodeSettings
-from dataward.node.slots import Slots
+from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.validator import Validator
 from dataward.world import Fiber, World
@@ -25,132 +25,100 @@ from dataward.world import Fiber, World
 class Node:
     """Runs workflows' tasks until stopped. Knows nothing of simulation."""
 
-    def __init__(self, world: World, settings: NodeSettings, home: Home = preferred_home) -> None:
-        self.world = world
-        self.settings = settings
-        self.identity = Identity(world.node, world.incarnation)
-        self.store = StoreClient(world.store, world.kernel, world.random, settings)
-        self.queue = ReadyQueue(world.kernel.flag(), world.kernel.flag())
-        self.attempts = Attempts(world.kernel)
-        self.herald = Herald(world, self.store, home)
-        self.depot = Depot(world, settings, self.store)
-        self.committer = Committer(
-            world, settings, self.identity, self.store, self.herald, self.depot, self.queue
-        )
-        self.herald.later = self.committer.later
-        self.depot.announce = self.committer.announce
-        self.depot.retract = self.committer.retract
-        self.committer.on_lease_lost = self._on_lease_lost
-        self.decision_maker = DecisionMaker(
-            world, settings, self.identity, self.store, self.queue, self.herald,
-            self.attempts.__contains__, self._on_lease_lost,
-        )  # fmt: skip
-        self.balancer = LoadBalancer(
-            world, settings, self.store, self.queue, self.committer, self.herald
-        )
-        self.committer.on_queued = self.decision_maker.look
-        self.validator = Validator(
-            world, settings, self.identity, self.store, self.queue, self.committer, self.herald,
-            self.decision_maker, self._on_lease_lost,
-        )  # fmt: skip
-        self.cores = Slots(world.kernel, world.cores)
-        self.memory = Slots(world.kernel, world.memory_bytes)
-        self.lead = Lead(settings, world.cores)
+    def __init__(self, world: World, settings: NodeSettings, rule: HomeRule = ADAGE_HOME) -> None:
+        self._world = world
+        self._settings = settings
+        self._state = state = NodeState(world, settings)
+        self._store = store = StoreClient(world.store, world.kernel, world.random, settings)
+        homes = Homes(world.node, world.nodes, world.random, store, rule, state.queue)
+        self._placer = placer = Placer(world, store, homes)
+        self._depot = depot = Depot(world, settings, store, state.outbox)
+        self._herald = herald = Herald(world, store, state.outbox, placer)
+        self._committer = Committer(world, store, state, depot, herald)
+        self._decision_maker = DecisionMaker(world, settings, store, state)
+        self._lease = Lease(world, settings, store, state, depot)
+        patrol = Patrol(world, settings, store, state.outbox, placer, herald)
+        self._validator = Validator(world, settings, store, state, patrol)
+        self._balancer = LoadBalancer(world, settings, store, state, placer)
+        setbacks = Setbacks(world, settings, store, state, placer, herald)
+        capacity = Capacity(world, settings)
+        self._executor = Executor(world, store, state, depot, capacity, setbacks)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
         """Start every component, in an order that never changes."""
-        spawn = self.world.kernel.spawn
-        name = self.world.node
-        self._fibers = [spawn(self._join_first(), f"{name} join")]
         components = [
-            ("committer", self.committer.run()),
-            ("herald", self.herald.run()),
+            ("join", self._join()),
+            ("rejoin", self._lease.rejoin()),
+            ("committer", self._committer.run()),
+            ("herald", self._herald.run()),
             ("inbox", self._read_inbox()),
-            ("validator", self.validator.run()),
-            ("patrol", self.validator.patrol()),
+            ("lease", self._lease.keep()),
+            ("validator", self._validator.run()),
+            ("executor", self._executor.run()),
         ]
-        if self.settings.giving:
-            components.append(("balancer", self.balancer.run()))
-        self._fibers += [spawn(run, f"{name} {what}") for what, run in components]
-        executor = Executor(
-            self.world, self.settings, self.identity, self.store, self.queue,
-            self.decision_maker, self.depot, self.cores, self.memory, self.committer,
-            self.herald, self.attempts, self.lead, self._on_lease_lost,
-        )  # fmt: skip
-        self._fibers.append(spawn(executor.run(), f"{name} executor"))
+        if self._settings.giving:
+            components.append(("balancer", self._balancer.run()))
+        spawn, name = self._world.kernel.spawn, self._world.node
+        self._fibers = [spawn(run, f"{name} {what}") for what, run in components]
 
     def stop(self) -> None:
         """Stop every component, last started first."""
-        self.attempts.cancel_all()
+        self._state.attempts.cancel_all()
         for fiber in reversed(self._fibers):
             fiber.cancel()
 
     def drain(self) -> None:
         """Begin nothing more. What runs goes on, and is committed when it ends."""
-        self.decision_maker.draining = True
-        self.attempts.cancel_unstarted()
+        self._state.drain()
+
+    def drop(self, file: FileId) -> None:
+        """Remove a file that nobody will ask for again."""
+        self._depot.drop(file)
 
     @property
     def is_idle(self) -> bool:
         """Whether no attempt is under way, nor any outcome on its way to the store."""
-        return not self.attempts and not self.committer.is_busy
+        return self._state.is_idle
 
-    async def _join_first(self) -> None:
-        await self._join()
-        await self.depot.recover()
-        await self.decision_maker.run()
+    @property
+    def running(self) -> int:
+        """How many attempts have come so far that a process runs, or has run."""
+        return self._state.attempts.started
+
+    @property
+    def incarnation(self) -> int:
+        return self._state.identity.incarnation
 
     async def _join(self) -> None:
-        member = await self.store.ask(
-            Join(self.world.node, self.identity.incarnation, self.settings.lease_seconds),
-            Membership,
-        )
-        if not member.current:
-            # Another incarnation of ours is known that we do not remember: outrank it.
-            self.identity.incarnation = member.incarnation + 1
-            await self._join()
-            return
-        self.identity.joined = True
-        now = self.world.kernel.now()
-        self.world.emit(NodeJoined(now, self.world.node, self.identity.incarnation))
-        self.decision_maker.look()
+        """Join, take stock, and only then ask for work."""
+        await self._lease.join()
+        await self._depot.recover()
+        await self._decision_maker.run()
 
-    def _on_lease_lost(self, incarnation: int) -> None:
-        """Others are taking over what this node held: let it all go and come back as new."""
-        if incarnation != self.identity.incarnation or not self.identity.joined:
-            return  # an earlier life, or one that has no lease to lose yet
-        self.attempts.cancel_all()
-        self.queue.clear()
-        self.committer.forget()
-        self.identity.be_reborn()
-        self.world.kernel.spawn(self._join(), f"{self.world.node} rejoin")
-
-    def _knows(self, task: TaskId) -> bool:
-        return task in self.queue or task in self.attempts or self.committer.is_about(task)
-
-    async def _give_up(self, question: Confirm) -> None:
-        """The store remembers an attempt that this node does not: let others have the task."""
-        await self.store.call([Release(question.task, question.attempt)])
-        life = self.identity.incarnation
-        self.identity.holdings.pop(question.task, None)
-        await self.store.call([LetGo(self.world.node, life, ((question.task, -1),))])
-        await self.herald.place_again(question.task)
+    # --- messages --------------------------------------------------------------------------------
 
     async def _read_inbox(self) -> None:
         while True:
-            self._on_message(await self.world.network.inbox.get())
+            self._on_message(await self._world.network.inbox.get())
 
     def _on_message(self, message: Message) -> None:
+        state = self._state
         if isinstance(message, WorkQueued):
-            self.decision_maker.look()
-            return
-        if isinstance(message, Confirm):
-            if not self._knows(message.task):
-                self.world.kernel.spawn(self._give_up(message), f"{self.world.node} give up")
-            return
-        if self.queue.remove(message.task, message.generation):
-            self.committer.let_go(message.task)
-            self.committer.load_changed()
+            state.queue.wanted.set()
+        elif isinstance(message, Confirm):
+            if not state.knows(message.task):
+                self._world.kernel.spawn(self._give_up(message), f"{self._world.node} give up")
+        elif state.queue.remove(message.task, message.generation):
+            state.outbox.let_go(message.task)
+            state.outbox.load_changed()
         else:
-            self.attempts.cancel(message.task, message.generation)
+            state.attempts.cancel(message.task, message.generation)
+
+    async def _give_up(self, question: Confirm) -> None:
+        """The store remembers an attempt that this node does not: let others have the task."""
+        await self._store.call([Release(question.task, question.attempt)])
+        incarnation = self._state.identity.incarnation
+        self._state.identity.holdings.pop(question.task, None)
+        await self._store.call([LetGo(self._world.node, incarnation, ((question.task, -1),))])
+        await self._placer.place_again(question.task)

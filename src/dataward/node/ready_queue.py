@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
-from dataward.world import Flag
+from dataward.world import Kernel
 
 PAST_MAX = 1000  # entries of heaps that stand for nothing any more
 UNKNOWN_SECONDS = 1.0  # a task whose run time nobody knows weighs this much
@@ -18,9 +18,10 @@ UNKNOWN_SECONDS = 1.0  # a task whose run time nobody knows weighs this much
 class ReadyQueue:
     """Both ends are reached in O(log n): the urgent one to run, the other to give away."""
 
-    def __init__(self, grown: Flag, offered: Flag) -> None:
-        self.grown = grown  # set while there is something to take
-        self.offered = offered  # set while there is something to give
+    def __init__(self, kernel: Kernel) -> None:
+        self.grown = kernel.flag()  # set while there is something to take
+        self.offered = kernel.flag()  # set while there is something to give
+        self.wanted = kernel.flag()  # set when somebody should ask the store for more
         # Each with the number of its stay: the same entry may leave and come back, and what a heap
         # still has of an earlier stay is passed over.
         self._entries: dict[TaskId, tuple[QueueEntry, int]] = {}

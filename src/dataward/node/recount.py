@@ -7,16 +7,17 @@ reason, are the patrol's to find.
 """
 
 from dataward.model.answers import Findings, Page, Standing
+from dataward.model.events import Occasion
 from dataward.model.operations import Look, Notify, Operation, Recount, Recounted
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
-from dataward.node.herald import Herald
+from dataward.node.placer import Placer
 from dataward.node.store_client import StoreClient
 
 PAGE = 512
 
 
-async def recount(store: StoreClient, herald: Herald, shards: int, findings: Findings) -> None:
+async def recount(store: StoreClient, placer: Placer, shards: int, findings: Findings) -> None:
     """Check every unfinished task, on all shards: what one shard forgot, others may depend on."""
     for shard in range(shards):
         cursor = 0
@@ -24,13 +25,8 @@ async def recount(store: StoreClient, herald: Herald, shards: int, findings: Fin
             page = await store.ask(Recount(shard, cursor, PAGE), Page)
             await _tell_those_who_missed_it(store, page)
             answers = await store.call([Look(task.task) for task in page.tasks])
-            await herald.send_home(
-                answer
-                for answer in answers
-                if isinstance(answer, Standing)
-                and answer.state is TaskState.READY
-                and not answer.live_attempts
-            )
+            needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
+            await placer.place(needy, Occasion.READY)
             cursor = page.cursor
     await store.call([Recounted(findings.shard, findings.epoch)])
 

@@ -25,6 +25,10 @@ class StoreClient:
         self._random = random
         self._settings = settings
 
+    @property
+    def shard_count(self) -> int:
+        return self._store.shard_count
+
     async def call(self, operations: Sequence[Operation]) -> list[Answer]:
         if not operations:
             return []

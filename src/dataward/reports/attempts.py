@@ -20,17 +20,12 @@ from dataward.model.events import (
     NodeLost,
     RunEnded,
 )
-from dataward.model.operations import AttemptId, NodeId
-from dataward.model.states import TaskState
+from dataward.model.ids import AttemptId, NodeId
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 
-WON = "won"
-FAILED = "failed"  # the task's own error
-CRASHED = "crashed"  # the node was lost under it
-FORGOTTEN = "forgotten"  # its node came back as another incarnation
-CUT_OFF = "cut off"  # it still went on when the run ended
-UNDER_WAY = "under way"  # it still goes on as far as the list tells
-BEATEN = frozenset({"lost", "cancelled", CUT_OFF})  # another won, or all was over
+# Another attempt won, or all was over.
+BEATEN = frozenset({AttemptOutcome.LOST, AttemptOutcome.CANCELLED, AttemptOutcome.CUT_OFF})
 
 CoresOf = Mapping[TaskId, int]
 ONE_CORE_EACH: CoresOf = MappingProxyType({})
@@ -59,7 +54,7 @@ class Attempt:
     running: float | None = None
     stage_out: float | None = None
     ended: float = 0.0
-    outcome: str = UNDER_WAY
+    outcome: AttemptOutcome = AttemptOutcome.UNDER_WAY
     reason: str = ""
 
     @property
@@ -129,7 +124,7 @@ class AttemptBook:
         """Those that have not ended, by node and then in the order they began."""
         return [attempt for node in self._under_way.values() for attempt in node.values()]
 
-    def end_all(self, at: float, outcome: str) -> None:
+    def end_all(self, at: float, outcome: AttemptOutcome) -> None:
         for node in list(self._under_way):
             self._end_node(node, at, outcome)
 
@@ -171,23 +166,23 @@ class AttemptBook:
             self._end(attempt, event.at, event.outcome, event.reason)
 
     def _on_node_lost(self, event: NodeLost) -> None:
-        self._end_node(event.node, event.at, CRASHED)
+        self._end_node(event.node, event.at, AttemptOutcome.CRASHED)
 
     def _on_node_joined(self, event: NodeJoined) -> None:
-        self._end_node(event.node, event.at, FORGOTTEN)
+        self._end_node(event.node, event.at, AttemptOutcome.FORGOTTEN)
 
     def _on_run_ended(self, event: RunEnded) -> None:
-        self.end_all(event.at, CUT_OFF)
+        self.end_all(event.at, AttemptOutcome.CUT_OFF)
 
     def _find(self, node: NodeId, attempt: AttemptId) -> Attempt | None:
         under_way = self._under_way.get(node)
         return under_way.get(attempt) if under_way else None
 
-    def _end_node(self, node: NodeId, at: float, outcome: str) -> None:
+    def _end_node(self, node: NodeId, at: float, outcome: AttemptOutcome) -> None:
         for attempt in self._under_way.pop(node, {}).values():
             self._end(attempt, at, outcome)
 
-    def _end(self, attempt: Attempt, at: float, outcome: str, reason: str = "") -> None:
+    def _end(self, attempt: Attempt, at: float, outcome: AttemptOutcome, reason: str = "") -> None:
         # RunEnded tells the store's time, which is a message's flight before the node's.
         attempt.ended = max(at, attempt.latest)
         attempt.outcome = outcome

@@ -7,8 +7,9 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from dataward.model.operations import NodeId
-from dataward.reports.attempts import BEATEN, UNDER_WAY, WON, Attempt, CoresOf
+from dataward.model.ids import NodeId
+from dataward.model.states import AttemptOutcome
+from dataward.reports.attempts import BEATEN, Attempt, CoresOf
 
 Floats = NDArray[np.float64]
 
@@ -27,9 +28,9 @@ class Use(Enum):
 
 def use_of(attempt: Attempt) -> Use:
     """What the running of an attempt was good for."""
-    if attempt.outcome == WON:
+    if attempt.outcome is AttemptOutcome.WON:
         return Use.REPLICA if attempt.replica else Use.USEFUL
-    if attempt.outcome == UNDER_WAY:
+    if attempt.outcome is AttemptOutcome.UNDER_WAY:
         return Use.UNDER_WAY
     return Use.BEATEN if attempt.outcome in BEATEN else Use.BROKEN
 

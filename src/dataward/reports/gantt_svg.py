@@ -7,11 +7,11 @@ from math import ceil
 import numpy as np
 
 from dataward.model.events import Event, NodeJoined, NodeLost, RunStarted
-from dataward.model.operations import NodeId
+from dataward.model.ids import NodeId
 from dataward.model.quantities import show_bytes, show_seconds
+from dataward.model.states import AttemptOutcome
 from dataward.reports.attempts import (
     ONE_CORE_EACH,
-    UNDER_WAY,
     Attempt,
     AttemptBook,
     CoresOf,
@@ -115,7 +115,7 @@ def _gathered(events: Iterable[Event], cores_of: CoresOf) -> _Run:
                 outages.append(Outage(event.node, since, max(event.at, since)))
     summary = tally.summary()
     now = summary.makespan_seconds
-    book.end_all(now, UNDER_WAY)
+    book.end_all(now, AttemptOutcome.UNDER_WAY)
     outages += [Outage(node, since, max(now, since)) for node, since in down.items()]
     for node in (*(attempt.node for attempt in attempts), *(outage.node for outage in outages)):
         node_cores.setdefault(node, 1)
@@ -344,7 +344,7 @@ def _story(bar: Bar) -> str:
     ]
     lived = ", ".join(f"{step} {show_seconds(seconds)}" for step, seconds in steps if seconds)
     reason = f" ({shorten(a.reason, 80)})" if a.reason else ""
-    return f"{words}; began at {show_seconds(a.began)}, {lived}; {a.outcome}{reason}"
+    return f"{words}; began at {show_seconds(a.began)}, {lived}; {a.outcome.value}{reason}"
 
 
 # --- many nodes: shares of rows of them -------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from dataward.model.builder import Edges, WorkflowBuilder
 from dataward.model.events import AttemptMeasured, Event, FileStored, TaskFinished
-from dataward.model.operations import AttemptId
+from dataward.model.ids import AttemptId
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
 
@@ -26,7 +26,8 @@ class Measurements:
 
     def of(self, task: TaskId) -> AttemptMeasured | None:
         """What the attempt that made the task's outputs took; None if that is not known."""
-        return self._attempts.get(self._winners.get(task, ""))
+        winner = self._winners.get(task)
+        return None if winner is None else self._attempts.get(winner)
 
 
 def measured_workflow(workflow: Workflow, events: Iterable[Event]) -> Workflow:

@@ -22,11 +22,11 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.layers import NARROW
-from dataward.model.operations import AttemptId, NodeId
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import Seconds, TaskId, Workflow
-from dataward.reports.attempts import CRASHED, FAILED, WON, Attempt, AttemptBook, Step
+from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.run_times import RunTimes
 
 BottomLevels = Callable[[Workflow, Seconds], Seconds]
@@ -127,7 +127,7 @@ class RunProgress:
         self._began: float | None = None
         self._ends: dict[int, int] = {}  # the generation of each task's end
         self._reopened: dict[int, int] = {}  # the end after which it was reopened
-        self._done_before: set[int] = set()  # in an earlier session
+        self._done_before: set[int] = set()  # before the run was resumed
         self._errors: dict[int, list[AttemptEnded]] = {}
         self._failures: dict[int, Failure] = {}
         self.moved_bytes = 0  # inputs brought to where they were needed
@@ -242,7 +242,7 @@ class RunProgress:
 
     def _on_ended(self, event: AttemptEnded) -> None:
         task = self.workflow.index_of.get(event.task)
-        if task is not None and event.outcome == FAILED:
+        if task is not None and event.outcome is AttemptOutcome.FAILED:
             self._errors.setdefault(task, []).append(event)
 
     def _on_staged(self, event: InputsStaged) -> None:
@@ -268,7 +268,7 @@ class RunProgress:
         if not attempts:
             self._under_way.pop(task, None)
         wall_seconds = self._measured.pop(attempt.id, None)
-        if wall_seconds is not None and attempt.outcome == WON:
+        if wall_seconds is not None and attempt.outcome is AttemptOutcome.WON:
             self._times.learn(task, wall_seconds)
             heapq.heappush(self._slowest, (wall_seconds, -task))
             if len(self._slowest) > SLOWEST_KEPT:
@@ -343,7 +343,7 @@ class RunProgress:
 
     def _on_resumed(self, event: RunResumed) -> None:
         """What was under way is gone, what had failed is tried again, and the rest is checked."""
-        self._book.end_all(event.at, CRASHED)
+        self._book.end_all(event.at, AttemptOutcome.CRASHED)
         self._ends.clear()
         self._reopened.clear()
         self._finish_times.clear()

@@ -19,14 +19,11 @@ from dataward.model.events import (
     TaskTakenOver,
     WorkGiven,
 )
-from dataward.model.operations import ORIGIN, NodeId
-from dataward.model.states import TaskState
+from dataward.model.ids import ORIGIN, NodeId
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.reports.attempts import (
     BEATEN,
-    CRASHED,
-    FAILED,
     ONE_CORE_EACH,
-    WON,
     Attempt,
     AttemptBook,
     CoresOf,
@@ -263,15 +260,15 @@ class RunTally:
         self._waiting_seconds += attempt.waiting_seconds
         self._stage_out_seconds += attempt.stage_out_seconds
         outcome = attempt.outcome
-        if outcome == WON:
+        if outcome is AttemptOutcome.WON:
             self._useful_seconds += core_seconds
             self._replicas_won += attempt.replica
             return
         self._wasted_seconds += core_seconds
         if outcome in BEATEN:
             self._replicas_wasted += attempt.running is not None
-        self._failed_attempts += outcome == FAILED
-        self._crashed_attempts += outcome == CRASHED
+        self._failed_attempts += outcome is AttemptOutcome.FAILED
+        self._crashed_attempts += outcome is AttemptOutcome.CRASHED
 
     def _cores(self, attempt: Attempt, node: _NodeTally) -> int:
         return min(self._cores_of.get(attempt.task, 1), node.cores)
@@ -295,7 +292,7 @@ class RunTally:
 
     def _on_run_resumed(self, event: RunResumed) -> None:
         """What was under way is lost, and what had failed is tried again."""
-        self.book.end_all(event.at, CRASHED)
+        self.book.end_all(event.at, AttemptOutcome.CRASHED)
         self._ended = None
         self._failed = 0
 

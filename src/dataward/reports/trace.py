@@ -22,8 +22,9 @@ from dataward.model.events import (
     TaskReopened,
     TaskTakenOver,
 )
-from dataward.model.operations import AttemptId, NodeId
-from dataward.reports.attempts import UNDER_WAY, Attempt, AttemptBook, Step
+from dataward.model.ids import AttemptId, NodeId
+from dataward.model.states import AttemptOutcome
+from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.byte_sink import ByteSink
 from dataward.reports.core_time import use_of
 
@@ -139,7 +140,7 @@ class _Tracer:
             handler(event)
 
     def finish(self) -> None:
-        self._book.end_all(self._latest, UNDER_WAY)
+        self._book.end_all(self._latest, AttemptOutcome.UNDER_WAY)
 
     # --- attempts --------------------------------------------------------------------------------
 
@@ -159,7 +160,11 @@ class _Tracer:
             self._write(attempt, process, FIRST_EXECUTOR + process.free_executor(attempt.id))
 
     def _write(self, attempt: Attempt, process: _Process, thread: int) -> None:
-        about: Record = {"task": attempt.task, "attempt": attempt.id, "outcome": attempt.outcome}
+        about: Record = {
+            "task": attempt.task,
+            "attempt": attempt.id,
+            "outcome": attempt.outcome.value,
+        }
         if attempt.replica:
             about["replica"] = True
         if attempt.running is not None:

@@ -14,15 +14,17 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
-from dataward.model.operations import AttemptId
+from dataward.model.ids import AttemptId
 from dataward.model.quantities import show_seconds
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.reports.attempts import CUT_OFF, FAILED, UNDER_WAY, WON, Attempt, AttemptBook, Step
+from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.known_tasks import find_task
 
 # Cancelled: whoever interrupts a run twice has its attempts ended.
-_BROKEN_OFF = frozenset({UNDER_WAY, CUT_OFF, "cancelled"})
+_BROKEN_OFF = frozenset(
+    {AttemptOutcome.UNDER_WAY, AttemptOutcome.CUT_OFF, AttemptOutcome.CANCELLED}
+)
 _NEVER_RAN = "it had not run before"
 _UNCHANGED = "its command, inputs and settings are as in the run before"
 
@@ -57,7 +59,7 @@ class _Story:
     reopened: int = 0
     reopened_after: int = -1
     end: TaskFinished | None = None
-    was_done_before: bool = False  # in an earlier session
+    was_done_before: bool = False  # before the run was resumed
     attempts: list[Attempt] = field(default_factory=list)
 
     @property
@@ -77,11 +79,13 @@ class _Story:
     @property
     def under_way(self) -> Attempt | None:
         """The furthest of the attempts that have not ended."""
-        going = [attempt for attempt in self.attempts if attempt.outcome == UNDER_WAY]
+        going = [
+            attempt for attempt in self.attempts if attempt.outcome is AttemptOutcome.UNDER_WAY
+        ]
         return next((a for a in going if a.running is not None), going[0] if going else None)
 
     def failed_attempts(self) -> list[Attempt]:
-        return [attempt for attempt in self.attempts if attempt.outcome == FAILED]
+        return [attempt for attempt in self.attempts if attempt.outcome is AttemptOutcome.FAILED]
 
 
 class _Stories:
@@ -153,7 +157,7 @@ class _Stories:
             self.wall_seconds[event.attempt] = event.wall_seconds
 
     def _on_resumed(self, event: RunResumed) -> None:
-        self._book.end_all(event.at, CUT_OFF)
+        self._book.end_all(event.at, AttemptOutcome.CUT_OFF)
         for story in self._of.values():
             story.reopened_after = -1
             story.was_done_before = story.is_done
@@ -192,7 +196,7 @@ class _Answer:
         assert story.end is not None
         winner = next((a for a in story.attempts if a.id == story.end.attempt), None)
         failed = story.failed_attempts()
-        times = _times(len(failed) + sum(a.outcome == WON for a in story.attempts))
+        times = _times(len(failed) + sum(a.outcome is AttemptOutcome.WON for a in story.attempts))
         place = (", at last on " if failed else " on ") + story.end.node
         sentence = f"ran {times}{place}{self._seconds(story.end.attempt, winner)}"
         if failed:

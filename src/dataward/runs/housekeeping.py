@@ -6,28 +6,49 @@ has not: its inputs stay, so that it can be tried again without making them anew
 
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from dataward.errors import OutputError
 from dataward.live.depot_disk import Place
+from dataward.live.durability import sync_files, sync_path
 from dataward.live.sandbox import EXECUTABLE
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.runs.preparation import Preparation
 
 # Not the file's own name and more: that may be as long as names can be.
 DRAFT_NAME = ".dataward-new"
+SYNCED_TOGETHER = 256  # results: a sync costs as much for many as for a few
+
+
+class Depots(Protocol):
+    """The files of the nodes that run the workflow."""
+
+    def find(self, file: FileId) -> Place | None:
+        """Where a file is, if any node has it."""
+        ...
+
+    def drop(self, file: FileId) -> None:
+        """Remove a file from every depot, after what was to be done ``later`` before that."""
+        ...
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do what takes time, one piece after the other; after an error, nothing more."""
+        ...
 
 
 class Housekeeping:
-    """Told of every task that completes. ``find`` tells where a file is, ``drop`` removes it.
-
-    ``later`` does what takes time, one piece after the other and before what ``drop`` does.
+    """Told of every task that completes.
 
     ``read_by_others`` are files that tasks read which are not in ``workflow``, since they had run
     before. If such a file turns out different they must run too, so it stays; made again for them
     alone it might be different again, and so on without end.
+
+    A result goes from the depot only when it is safe where its user looks for it, for which many
+    results are synced to the disk at once.
     """
 
     def __init__(
@@ -35,21 +56,19 @@ class Housekeeping:
         workflow: Workflow,
         outputs: Path,
         is_wanted: Callable[[FileId], bool],
-        find: Callable[[FileId], Place | None],
-        drop: Callable[[FileId], None],
-        later: Callable[[Callable[[], None]], None],
+        depots: Depots,
         read_by_others: Collection[FileId] = frozenset(),
     ) -> None:
         self._workflow = workflow
         self._outputs = outputs
         self._is_wanted = is_wanted
-        self._find = find
-        self._drop = drop
-        self._later = later
+        self._depots = depots
         self._read_by_others = read_by_others
         self._readers = workflow.consumers.degrees().tolist()
         self._is_made = (workflow.producers.degrees() > 0).tolist()
         self._is_done = bytearray(len(workflow))
+        self._unsynced: list[str] = []  # published, but a power cut might still take them away
+        self._to_drop: list[FileId] = []  # once those are synced
 
     def on_complete(self, task: TaskId) -> None:
         index = self._workflow.index_of[task]
@@ -68,9 +87,21 @@ class Housekeeping:
         """Nobody will read it any more."""
         file = self._workflow.file_ids[number]
         stays = file in self._read_by_others
-        self._publish_if_wanted(file, stays=stays)
-        if not stays:
-            self._drop(file)
+        is_published = self._publish_if_wanted(file, stays=stays)
+        if not stays and is_published:
+            self._to_drop.append(file)
+        elif not stays:
+            self._depots.drop(file)
+        if len(self._unsynced) >= SYNCED_TOGETHER:
+            self.settle()
+
+    def settle(self) -> None:
+        """Have what was published synced, then drop what nobody needs any more."""
+        if self._unsynced:
+            self._depots.later(partial(sync_published, self._unsynced))
+        for file in self._to_drop:
+            self._depots.drop(file)
+        self._unsynced, self._to_drop = [], []
 
     def on_end(self) -> None:
         """Publish what was waiting for readers that did not come to run."""
@@ -78,11 +109,43 @@ class Housekeeping:
             for file in self._workflow.outputs.row(task).tolist() if self._is_done[task] else ():
                 if self._readers[file]:
                     self._publish_if_wanted(self._workflow.file_ids[file], stays=True)
+        self.settle()
 
-    def _publish_if_wanted(self, file: FileId, *, stays: bool) -> None:
-        place = self._find(file) if self._is_wanted(file) else None
-        if place is not None:
-            self._later(partial(publish, place, self._outputs / file, stays=stays))
+    def _publish_if_wanted(self, file: FileId, *, stays: bool) -> bool:
+        """True if the file is put where its user looks for it."""
+        place = self._depots.find(file) if self._is_wanted(file) else None
+        if place is None:
+            return False
+        path = self._outputs / file
+        self._depots.later(partial(publish, place, path, stays=stays))
+        self._unsynced.append(str(path))
+        return True
+
+
+def sync_published(paths: Sequence[str]) -> None:
+    """Have published files on the disk, with their names. Raises OutputError."""
+    try:
+        sync_files(paths)
+        for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
+            sync_path(directory)
+    except OSError as error:
+        where = os.path.dirname(paths[0])
+        raise OutputError(where, error.strerror or str(error)) from error
+
+
+def publish_known(
+    prepared: Preparation, is_wanted: Callable[[FileId], bool], outputs: Path
+) -> None:
+    """Publish results of earlier runs that were broken off before these were in their place."""
+    published = []
+    for outcome in prepared.decision.skip.values():
+        for file in outcome.outputs:
+            place = prepared.outside.get(file.id)
+            if is_wanted(file.id) and place is not None and not place.outside:
+                publish(place, outputs / file.id, stays=True)
+                published.append(str(outputs / file.id))
+    if published:
+        sync_published(published)
 
 
 def publish(place: Place, path: Path, *, stays: bool) -> None:

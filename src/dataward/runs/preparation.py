@@ -8,7 +8,8 @@ import numpy as np
 
 from dataward.live.depot_disk import Place, depot_contents
 from dataward.model.builder import WorkflowBuilder
-from dataward.model.operations import NodeId, OutputFile
+from dataward.model.ids import NodeId
+from dataward.model.operations import OutputFile
 from dataward.model.runnable import check_runnable
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.input_digests import InputDigests
@@ -118,7 +119,9 @@ class Preparer:
     def _depots(self, nodes: Sequence[NodeId]) -> dict[NodeId, dict[str, Place]]:
         """What is in the depots, also those of nodes of an earlier run."""
         root = self._directory.depot
-        names = sorted({*nodes, *(p.name for p in root.iterdir())} if root.is_dir() else nodes)
+        names = sorted(
+            {*nodes, *(NodeId(p.name) for p in root.iterdir())} if root.is_dir() else nodes
+        )
         return {name: depot_contents(root / name) for name in names}
 
     def _is_published(self, file: FileId, digest: str) -> bool:
@@ -144,6 +147,25 @@ class Preparer:
 
 def _known_files(outcomes: Iterable[Outcome]) -> Iterator[OutputFile]:
     return (file for outcome in outcomes for file in outcome.outputs)
+
+
+def files_read_by(tasks: Iterable[int], workflow: Workflow) -> set[FileId]:
+    """The files that these tasks read."""
+    names, inputs = workflow.file_ids, workflow.inputs
+    return {names[file] for task in tasks for file in inputs.row(task).tolist()}
+
+
+def located_files(
+    workflow: Workflow, holders: Sequence[Mapping[FileId, Place]]
+) -> dict[int, Sequence[int]]:
+    """Which nodes, by number, have which of the files that the workflow starts from."""
+    made = workflow.producers.degrees()
+    found = {
+        index: [node for node, files in enumerate(holders) if file in files]
+        for index, file in enumerate(workflow.file_ids)
+        if not made[index]
+    }
+    return {file: nodes for file, nodes in found.items() if nodes}
 
 
 def remaining_workflow(

@@ -12,12 +12,13 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import msgspec
 
 from dataward.errors import DatawardError, FormatError, OutputError
-from dataward.model.operations import AttemptId
+from dataward.model.ids import AttemptId
 from dataward.model.workflow import TaskId
 from dataward.stores.journal import DirectoryLock, is_locked
 
@@ -31,18 +32,28 @@ class NoRunError(DatawardError):
     """There is no run where one was asked for."""
 
 
+class RunState(Enum):
+    """How far a run has come. One that was killed still says that it is running."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    KILLED = "killed"  # never written: it says running, and its process is gone
+
+
 class RunFacts(msgspec.Struct):
     """What is known of a run besides its events."""
 
     workflow: str  # its name
     source: str  # the file it came from, as it was given
     began: float  # seconds since 1970
-    sessions: int = 1  # how often it was started or resumed
+    starts: int = 1  # how often it was begun or resumed
     nodes: int = 1
     slots: int = 1
     strategy: str = "adage"
     keep: str = "final"
-    state: str = "running"  # or complete, failed, interrupted; a killed one says running still
+    state: RunState = RunState.RUNNING
     makespan_seconds: float = 0.0
     tasks: int = 0
     complete: int = 0  # without the skipped
@@ -103,7 +114,7 @@ class RunRecord:
     def is_under_way(self) -> bool:
         """Whether a process says it is running this run, and is there."""
         facts = self.facts()
-        return facts.state == "running" and is_locked(self.directory)
+        return facts.state is RunState.RUNNING and is_locked(self.directory)
 
 
 class RunDirectory:

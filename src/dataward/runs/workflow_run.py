@@ -5,17 +5,15 @@ import gc
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from math import inf
 
-from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.depot_disk import Place
 from dataward.live.live_runner import RunnerSettings
-from dataward.live.runner_pool import RunnerPool
-from dataward.live.session import Session, SessionPaths, Slice, runner_pools
+from dataward.live.runner_pool import RunnerPool, close_pools
+from dataward.live.session import Session, SessionFiles, SessionSettings, Slice, runner_pools
 from dataward.model.events import (
     Event,
     NodeFacts,
@@ -27,31 +25,23 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
-from dataward.model.operations import NodeId
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import TaskState
-from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
-from dataward.runs.housekeeping import Housekeeping, publish
-from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
-from dataward.runs.preparation import Preparation, Preparer
+from dataward.runs.housekeeping import Housekeeping, publish_known
+from dataward.runs.outcomes import Committed, Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.runs.preparation import Preparation, Preparer, files_read_by, located_files
 from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
+from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
 
-TICK_SECONDS = 0.25
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
-PASS_STEP = 1_000  # more sessions than anybody starts
+PASS_STEP = 1_000  # more often than anybody resumes a run
 EVENTS_UNTOLD_MAX = 10_000
 Sink = Callable[[Sequence[Event]], None]
 """Told of events, many at a time: one by one would take longer than some tasks do."""
-
-
-class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
-    """The run cannot go on, for what happens cannot be written down."""
-
-    def __init__(self, path: str, why: str) -> None:
-        self.path = path
-        DatawardError.__init__(self, why)  # which says it all
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,7 @@ class RunOptions:
     runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
     retries: int = 0
     keep_all: bool = False
-    session: int = 1
+    start: int = 1  # 2 if it is resumed for the first time
     began_seconds: float = 0.0  # how long the run had gone on before it was broken off
 
 
@@ -74,52 +64,63 @@ class RunOutcome:
     makespan_seconds: float
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told how a run goes.
+
+    ``on_interrupt`` is told how often the run was interrupted, and how many tasks run.
+    """
+
+    sinks: Sequence[Sink] = ()
+    on_tick: Callable[[float], None] = lambda now: None
+    on_interrupt: Callable[[int, int], None] = lambda times, running: None
+
+
 class WorkflowRun:
     """Prepare it, then ``run`` once. The caller holds the run directory's lock.
 
     Processes of the ``pools`` may have been launched already.
     """
 
-    workflow: Workflow
-    preparer: Preparer
-    directory: RunDirectory
-    record: RunRecord
-    options: RunOptions
-    pools: Mapping[NodeId, RunnerPool]
-    sinks: Sequence[Sink] = ()
-    on_tick: Callable[[float], None] = lambda now: None
-    on_interrupt: Callable[[int, int], None] = lambda times, running: None
-    complete_before: Collection[TaskId] = ()  # by earlier sessions of this run
-    _finished: dict[TaskId, TaskState] = field(default_factory=dict)
-    _skipped: int = 0
-    _session: Session | None = None
-    _interrupts: int = 0
-    _passes: int = -1
-    _latest_seconds: float = 0.0  # when a task last finished
-    _messages: int = 0
-    _store_calls: int = 0
-    _untold: list[Event] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        # Tasks have working directories of their own.
-        self.directory = RunDirectory(self.directory.path.absolute())
-        self.record = RunRecord(self.record.path.absolute())
-        self._logs = str(self.record.logs)
-        self._finished.update(dict.fromkeys(self.complete_before, TaskState.COMPLETE))
+    def __init__(
+        self,
+        workflow: Workflow,
+        preparer: Preparer,
+        directory: RunDirectory,
+        record: RunRecord,
+        options: RunOptions,
+        pools: Mapping[NodeId, RunnerPool],
+        listener: "Listener",
+        complete_before: Collection[TaskId] = (),  # before this start of the run
+    ) -> None:
+        self._workflow = workflow
+        self._preparer = preparer
+        # Tasks have working directories of their own, so no path may be relative.
+        self._directory = RunDirectory(directory.path.absolute())
+        self._record = RunRecord(record.path.absolute())
+        self._options = options
+        self._pools = pools
+        self._listener = listener
+        self._logs = str(self._record.logs)
+        self._epoch_seconds = time.monotonic() - options.began_seconds
+        self._finished = dict.fromkeys(complete_before, TaskState.COMPLETE)
+        self._skipped = 0
+        self._pass: WorkflowPass | None = None  # under way
+        self._passes = 0
+        self._interrupts = 0
+        self._latest_seconds = 0.0  # when a task last finished
+        self._messages = 0
+        self._store_calls = 0
+        self._untold: list[Event] = []
 
     # --- from outside ----------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """Begin nothing more; asked again, end what runs. Called on the loop."""
         self._interrupts += 1
-        if self._session is not None:
-            if self._interrupts == 1:
-                self._session.drain()
-            else:
-                self._over.set()
-            running = sum(node.attempts.started for node in self._session.nodes)
-            self.on_interrupt(self._interrupts, running)
+        if self._pass is not None:
+            self._pass.interrupt(again=self._interrupts > 1)
+            self._listener.on_interrupt(self._interrupts, self._pass.running)
 
     @property
     def is_interrupted(self) -> bool:
@@ -136,149 +137,134 @@ class WorkflowRun:
             self._tell()
 
     def _run(self) -> RunOutcome:
-        self._kernel = AsyncioKernel(epoch_seconds=time.monotonic() - self.options.began_seconds)
         self._emit_start()
-        outcomes, pools = gather_outcomes(self.directory), self.pools
+        outcomes, pools = gather_outcomes(self._directory), self._pools
         while True:
-            session = self._new_session(pools)
             try:
-                prepared = self._pass(session, outcomes)
+                prepared = self._preparer.prepare(outcomes, self._options.machine.node_ids)
+                self._emit_decision(prepared)
+                publish_known(prepared, self._preparer.is_wanted, self._directory.outputs)
+                if prepared.remaining is not None:
+                    outcomes = self._run_pass(prepared, prepared.remaining, pools, outcomes)
             finally:
-                session.close()
-                shutil.rmtree(self.directory.work, ignore_errors=True)
-            if prepared.remaining is not None:
-                if session.backlog.error:
-                    raise session.backlog.error
-                outcomes = fold(self.directory, session.store, outcomes)
+                close_pools(pools.values())
+                shutil.rmtree(self._directory.work, ignore_errors=True)
             if not self._must_decide_again(prepared):
-                outcome = self._ended()
-                if not outcome.failed and not outcome.unfinished:
-                    # All that was wanted is elsewhere. After a failure, what is here is needed.
-                    shutil.rmtree(self.directory.depot, ignore_errors=True)
-                return outcome
-            pools = runner_pools(self.options.machine, self.directory.work)
+                return self._ended()
+            pools = runner_pools(self._options.machine, self._directory.work)
+
+    def _run_pass(
+        self,
+        prepared: Preparation,
+        remaining: Workflow,
+        pools: Mapping[NodeId, RunnerPool],
+        outcomes: dict[TaskId, Outcome],
+    ) -> dict[TaskId, Outcome]:
+        """Run the tasks that are due; return what all tasks have come to since."""
+        self._passes += 1
+        for pool in pools.values():
+            pool.launch(len(remaining))
+        # A kernel serves one run; the time of the next one goes on.
+        kernel = AsyncioKernel(epoch_seconds=self._epoch_seconds)
+        with ExitStack() as stack:
+            session = kernel.run(self._main(kernel, prepared, remaining, pools, stack))
+        if session.failure is not None:
+            raise session.failure
+        return fold(self._directory, session.committed(), outcomes)
+
+    async def _main(
+        self,
+        kernel: AsyncioKernel,
+        prepared: Preparation,
+        remaining: Workflow,
+        pools: Mapping[NodeId, RunnerPool],
+        stack: ExitStack,
+    ) -> Session:
+        options, directory = self._options, self._directory
+        # Attempts of one list of events must differ, and each pass has a store of its own.
+        incarnation = options.start + PASS_STEP * (self._passes - 1)
+        session = Session(
+            kernel,
+            SessionSettings(options.machine, options.strategy, options.runner, incarnation),
+            SessionFiles(
+                directory.depot, directory.store, prepared.outside, prepared.held, self._log_stem
+            ),
+            pools,
+            self._emit,
+        )
+        stack.callback(session.close)
+        housekeeping = Housekeeping(
+            remaining,
+            directory.outputs,
+            self._preparer.is_wanted,
+            session,
+            files_read_by(prepared.decision.skip, self._workflow),
+        )
+        self._pass = WorkflowPass(kernel, session, remaining, housekeeping, self._tick)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(ValueError, RuntimeError):  # not in the main thread: somebody else's
+                asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
+        try:
+            if self._interrupts:
+                self._pass.interrupt(again=False)
+            await self._pass.run(self._client(session, prepared, remaining))
+        finally:
+            self._pass = None
+            session.stop()
+            self._messages += session.messages
+            self._store_calls += session.store_calls
+        return session
+
+    def _client(self, session: Session, prepared: Preparation, remaining: Workflow) -> Client:
+        options = self._options
+        node_ids = options.machine.node_ids
+        located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
+        plan = options.strategy.plan(remaining, options.machine.platform(), located, 0)
+        specs = task_specs(
+            remaining,
+            plan,
+            node_ids,
+            backups_max=options.strategy.settings.backups_max,
+            retries=options.retries,
+            digests=prepared.digests,
+        )
+        return Client(session.client(), session.homes(), list(specs), {}, session.wake)
 
     def _must_decide_again(self, prepared: Preparation) -> bool:
-        """Something was made again that others, who were skipped, had read: it may differ."""
+        """Whether something was made again that skipped tasks had read: it may differ."""
         failed = any(state is TaskState.FAILED for state in self._finished.values())
         unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
         return unclear and not failed and not self._interrupts
 
-    def _new_session(self, pools: Mapping[NodeId, RunnerPool]) -> Session:
-        # A kernel serves one run; the time of the next one goes on.
-        epoch_seconds = time.monotonic() - self._kernel.now()
-        self._kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
-        return Session(
-            kernel=self._kernel,
-            paths=SessionPaths(self.directory.depot, self.directory.store),
-            pools=pools,
-            machine=self.options.machine,
-            strategy=self.options.strategy,
-            runner_settings=self.options.runner,
-            # Attempts of one list of events must differ, and each pass has a store of its own.
-            incarnation=self.options.session + PASS_STEP * (self._passes + 1),
-            emit=self._emit,
-            log_stem=self._log_stem,
+    def _ended(self) -> RunOutcome:
+        states = list(self._finished.values())
+        complete = sum(state is TaskState.COMPLETE for state in states)
+        failed = len(states) - complete
+        unfinished = len(self._workflow) - len(states) - self._skipped
+        now = self._latest_seconds or self._now()  # what follows the last task is ours
+        self._emit(
+            RunEnded(now, complete + self._skipped, failed, self._messages, self._store_calls)
         )
+        if not failed and not unfinished:
+            # All that was wanted is elsewhere. After a failure, what is here is needed.
+            shutil.rmtree(self._directory.depot, ignore_errors=True)
+        return RunOutcome(complete, self._skipped, failed, unfinished, now)
 
-    def _pass(self, session: Session, outcomes: Mapping[TaskId, Outcome]) -> Preparation:
-        """Decide which tasks are due, and run them."""
-        prepared = self.preparer.prepare(outcomes, self._node_ids())
-        self._emit_decision(prepared)
-        self._publish_known(prepared)
-        if prepared.remaining is not None:
-            self._passes += 1
-            for pool in session.pools.values():
-                pool.launch(len(prepared.remaining))
-            self._session = session
-            try:
-                self._kernel.run(self._main(session, prepared))
-            finally:
-                self._session = None
-        return prepared
+    def _now(self) -> float:
+        return time.monotonic() - self._epoch_seconds
 
-    async def _main(self, session: Session, prepared: Preparation) -> None:
-        remaining = prepared.remaining
-        assert remaining is not None
-        self._over = self._kernel.flag()
-        self._left = set(remaining.task_ids)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(ValueError, RuntimeError):  # not in the main thread: somebody else's
-                asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
-        await session.start(prepared.outside, prepared.held)
-        self._housekeeping = Housekeeping(
-            remaining, self.directory.outputs, self.preparer.is_wanted, self._find, session.drop,
-            session.backlog.add, self._read_by_skipped(prepared),
-        )  # fmt: skip
-        try:
-            await self._client(session, prepared).submit()
-            gc.freeze()  # what was submitted lives to the end
-            if self._interrupts:
-                session.drain()
-            while not await self._over.wait(TICK_SECONDS):
-                self._tell()
-                self.on_tick(self._kernel.now())
-                if session.store.stopped:
-                    raise StoreStopped(str(self.directory.store), session.store.stopped)
-                if session.backlog.error:
-                    raise session.backlog.error
-                if self._interrupts and session.is_idle:
-                    break
-            self._housekeeping.on_end()
-        finally:
-            session.stop()
-            self._messages += session.wires.messages
-            self._store_calls += session.store.calls
-
-    def _client(self, session: Session, prepared: Preparation) -> Client:
-        workflow, platform = prepared.remaining, self.options.machine.platform()
-        assert workflow is not None
-        plan = self.options.strategy.plan(workflow, platform, self._located(workflow, prepared), 0)
-        specs = task_specs(
-            workflow,
-            plan,
-            session.ids,
-            backups_max=session.settings.backups_max,
-            retries=self.options.retries,
-            digests=prepared.digests,
-        )
-        return Client(session.client(), session.store.shard_count, list(specs), {}, session.wake)
-
-    def _located(self, workflow: Workflow, prepared: Preparation) -> dict[int, Sequence[int]]:
-        """Which nodes have which of the files it starts from."""
-        found: dict[int, Sequence[int]] = {}
-        holders = [prepared.held.get(node, {}) for node in self._node_ids()]
-        made = workflow.producers.degrees()
-        for index, file in enumerate(workflow.file_ids):
-            if not made[index]:
-                found[index] = [n for n, files in enumerate(holders) if file in files]
-        return {file: nodes for file, nodes in found.items() if nodes}
-
-    def _node_ids(self) -> tuple[str, ...]:
-        return tuple(machine.id for machine in self.options.machine.platform().machines)
-
-    def _log_stem(self, task: TaskId, attempt: str) -> str:
+    def _log_stem(self, task: TaskId, attempt: AttemptId) -> str:
         return f"{self._logs}/{file_name_for(task)}.{attempt}"
-
-    def _read_by_skipped(self, prepared: Preparation) -> set[FileId]:
-        names, inputs = self.workflow.file_ids, self.workflow.inputs
-        return {
-            names[file] for task in prepared.decision.skip for file in inputs.row(task).tolist()
-        }
-
-    def _find(self, file: FileId) -> Place | None:
-        assert self._session is not None
-        for disk in self._session.wires.disks.values():
-            place = disk.where(file)
-            if place is not None:
-                return place
-        return None
 
     # --- events ----------------------------------------------------------------------------------
 
+    def _tick(self, now: float) -> None:
+        self._tell()
+        self._listener.on_tick(now)
+
     def _tell(self) -> None:
         events, self._untold = self._untold, []
-        for sink in self.sinks:
+        for sink in self._listener.sinks:
             sink(events)
 
     def _emit(self, event: Event) -> None:
@@ -286,64 +272,32 @@ class WorkflowRun:
         if len(self._untold) >= EVENTS_UNTOLD_MAX:
             self._tell()
         if type(event) is TaskFinished:
-            self._on_finished(event)
-        elif type(event) is TaskReopened:
-            self._left.add(event.task)
-
-    def _on_finished(self, event: TaskFinished) -> None:
-        self._finished[event.task] = event.state
-        self._latest_seconds = event.at
-        self._left.discard(event.task)
-        if event.state is TaskState.COMPLETE:
-            self._housekeeping.on_complete(event.task)
-        if not self._left:
-            self._over.set()
+            self._finished[event.task] = event.state
+            self._latest_seconds = event.at
+            if self._pass is not None:
+                self._pass.on_finished(event)
+        elif type(event) is TaskReopened and self._pass is not None:
+            self._pass.on_reopened(event)
 
     def _emit_start(self) -> None:
-        options, now = self.options, self._kernel.now()
-        if options.session > 1:
-            self._emit(RunResumed(now, options.session))
+        options, now = self._options, self._now()
+        if options.start > 1:
+            self._emit(RunResumed(now, options.start))
             return
-        machines = options.machine.platform().machines
+        workflow, machines = self._workflow, options.machine.platform().machines
         facts = tuple(NodeFacts(m.id, m.cores, m.speed, m.site) for m in machines)
-        self._emit(
-            RunStarted(now, self.workflow.name, len(self.workflow), options.strategy.name, 0, facts)
-        )
+        self._emit(RunStarted(now, workflow.name, len(workflow), options.strategy.name, 0, facts))
 
     def _emit_decision(self, prepared: Preparation) -> None:
-        now, ids = self._kernel.now(), self.workflow.task_ids
+        now, ids = self._now(), self._workflow.task_ids
         fresh = [index for index in prepared.decision.skip if ids[index] not in self._finished]
-        if not self._passes + 1:  # what a later pass skips was told, or has just run
+        if not self._passes:  # what a later pass skips was told, or has just run
             for index in fresh:
                 self._emit(TaskSkipped(now, ids[index]))
         self._skipped = len(fresh)
         if prepared.decision.skip:
             for index, why in prepared.decision.due.items():
                 self._emit(TaskDue(now, ids[index], why))
-
-    def _ended(self) -> RunOutcome:
-        states = list(self._finished.values())
-        complete = sum(state is TaskState.COMPLETE for state in states)
-        failed = len(states) - complete
-        now = self._latest_seconds or self._kernel.now()  # what follows the last task is ours
-        outcome = RunOutcome(
-            complete, self._skipped, failed, len(self.workflow) - len(states) - self._skipped, now
-        )
-        self._emit(
-            RunEnded(now, complete + self._skipped, failed, self._messages, self._store_calls)
-        )
-        return outcome
-
-    # --- files -----------------------------------------------------------------------------------
-
-    def _publish_known(self, prepared: Preparation) -> None:
-        """Results of earlier runs that were broken off before these had been put in their place."""
-        for outcome in prepared.decision.skip.values():
-            for file in outcome.outputs:
-                path = self.directory.outputs / file.id
-                place = prepared.outside.get(file.id)
-                if self.preparer.is_wanted(file.id) and place is not None and not place.outside:
-                    publish(place, path, stays=True)
 
 
 @contextmanager
@@ -364,15 +318,15 @@ def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
     outcomes = load_outcomes(directory.outcomes)
     if directory.store.is_dir():
         with EmbeddedStore(directory.store, lambda: inf, AsyncioKernel()) as store:
-            return fold(directory, store, outcomes)
+            return fold(directory, store.committed(), outcomes)
     return outcomes
 
 
 def fold(
-    directory: RunDirectory, store: EmbeddedStore, outcomes: dict[TaskId, Outcome]
+    directory: RunDirectory, committed: Iterable[Committed], outcomes: dict[TaskId, Outcome]
 ) -> dict[TaskId, Outcome]:
     """What was known and what a store tells, on the disk before the store is removed."""
-    known = {**outcomes, **outcomes_of(store.committed(), {}, outcomes)}
+    known = {**outcomes, **outcomes_of(committed, {}, outcomes)}
     save_outcomes(directory.outcomes, known)
     shutil.rmtree(directory.store)
     return known

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dataward.model.events import Event
+from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
@@ -38,11 +39,10 @@ def run_trial(
     sinks: tuple[Callable[[Event], None], ...] = (),
 ) -> Trial:
     """Simulate one seed under a fault plan. Raises InvariantBroken or Stuck if it goes wrong."""
-    cores = {machine.id: machine.cores for machine in platform.machines}
     bounds = makespan_bounds(
         workflow,
         nodes=len(platform.machines),
-        cores=max(cores.values()),
+        cores=max(machine.cores for machine in platform.machines),
         bandwidth_bytes_per_second=platform.machines[0].down_bytes_per_second,
     )
     horizon = 1.5 * bounds.best_seconds
@@ -55,13 +55,24 @@ def run_trial(
         make_shard=make_shard,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
     )
-    checker = Checker(workflow, platform.store.shards, cores, simulation.kernel.now)
-    simulation.sinks = (checker.on_event, *sinks)
-    simulation.observers.append(checker.on_applied)
+    checker = checker_of(simulation)
+    simulation.watch(checker.on_event, checker.on_applied)
+    for sink in sinks:
+        simulation.watch(sink)
     faults = inject(simulation, plan, horizon, checker)
     outcome = simulation.run()
     checker.at_end(outcome.complete, outcome.failed)
     return Trial(outcome, checker.checks, len(faults))
+
+
+def checker_of(simulation: Simulation) -> Checker:
+    """Books for a simulation, to ``watch`` it with."""
+    platform = simulation.platform
+    cores = {machine.id: machine.cores for machine in platform.machines}
+    now = simulation.kernel.now
+    return Checker(
+        simulation.workflow, platform.store.shards, cores, now, simulation.unsafe_files_of
+    )
 
 
 def small_cluster(seed: int, nodes: int = 8) -> Platform:
@@ -69,7 +80,7 @@ def small_cluster(seed: int, nodes: int = 8) -> Platform:
     random = seeded(seed, "cluster")
     machines = tuple(
         Machine(
-            f"n{i}",
+            NodeId(f"n{i}"),
             cores=random.choice((1, 2, 4)),
             speed=random.choice((0.5, 1.0, 1.0, 2.0)),
             # Some too small for the larger tasks, but never all of them.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dataward.kernel.fibers import VirtualFlag
 from dataward.kernel.timeline import Timer
 from dataward.kernel.virtual import VirtualKernel
+from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Platform
 from dataward.sim.network_flows import FlowNetwork, LinkIndex, Transfer
 from dataward.world import TransferFailed
@@ -26,7 +27,7 @@ class Move:
 
     number: int
     done: VirtualFlag
-    ends: tuple[str, str]
+    ends: tuple[NodeId, NodeId]
     transfer: Transfer | None = None
     failed: bool = False
 
@@ -38,7 +39,7 @@ class Fabric:
     kernel: VirtualKernel
     platform: Platform
     flows: FlowNetwork = field(default_factory=FlowNetwork)
-    _moves: dict[str, dict[int, Move]] = field(default_factory=dict)
+    _moves: dict[NodeId, dict[int, Move]] = field(default_factory=dict)
     _timer: Timer | None = None
     _due: float = float("inf")
     _settling: bool = False
@@ -64,7 +65,7 @@ class Fabric:
 
     # --- where things go -------------------------------------------------------------------------
 
-    def route(self, source: str, target: str) -> tuple[LinkIndex, ...]:
+    def route(self, source: NodeId, target: NodeId) -> tuple[LinkIndex, ...]:
         """Links a file crosses, from disk to disk; the origin's disk is never the limit."""
         to = self.links[target]
         here = self._site_of.get(source, self.platform.origin_site)
@@ -78,7 +79,7 @@ class Fabric:
         start = self.links[source]
         return (start.disk, start.up, *between, to.down, to.disk)
 
-    def latency(self, source: str, target: str) -> float:
+    def latency(self, source: NodeId, target: NodeId) -> float:
         here = self._site_of.get(source, self.platform.origin_site)
         away = here != self._site_of.get(target, self.platform.origin_site)
         base = self.platform.latency_seconds
@@ -87,7 +88,7 @@ class Fabric:
     # --- bytes -----------------------------------------------------------------------------------
 
     async def move(
-        self, links: tuple[LinkIndex, ...], size_bytes: int, ends: tuple[str, str]
+        self, links: tuple[LinkIndex, ...], size_bytes: int, ends: tuple[NodeId, NodeId]
     ) -> None:
         """Carry bytes over links. Raises TransferFailed if an end fails on the way."""
         self._count += 1
@@ -111,7 +112,7 @@ class Fabric:
             self.flows.cancel(self.kernel.now(), move.transfer)
             self._settle_soon()
 
-    def cut(self, node: str, from_others: Callable[[str], bool] = lambda _: True) -> None:
+    def cut(self, node: NodeId, from_others: Callable[[NodeId], bool] = lambda _: True) -> None:
         """Fail whatever moves between a node and those others; with no others given, all of it."""
         for move in list(self._moves.get(node, {}).values()):
             far = move.ends[0] if move.ends[1] == node else move.ends[1]

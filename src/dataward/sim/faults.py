@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from math import inf
 from random import Random
 
 from dataward.errors import SettingError
 from dataward.model.events import FaultInjected
-from dataward.model.operations import NodeId
+from dataward.model.ids import NodeId
 from dataward.model.seeds import seeded
 from dataward.sim.invariants import Checker
 from dataward.sim.simulation import Simulation
@@ -39,6 +40,7 @@ class FaultPlan:
     store_silence: float = 0.0  # calls that take effect, but are not answered
     forgetful: int = 0  # times a shard loses its last acknowledged writes
     forget_seconds: float = 2.0
+    spoiled: int = 0  # times a file that a task wrote goes from a disk, behind its node's back
 
 
 PRESETS = {
@@ -48,7 +50,7 @@ PRESETS = {
     "chaos": FaultPlan(
         crash=0.15, gone=0.05, slow=0.1, disk_full=0.1, mute=0.1, partitions=2,
         message_loss=0.05, message_duplication=0.05, message_delay_seconds=0.5,
-        store_loss=0.01, store_silence=0.01, forgetful=1,
+        store_loss=0.01, store_silence=0.01, forgetful=1, spoiled=2,
     ),
 }  # fmt: skip
 
@@ -77,14 +79,33 @@ def parse_faults(text: str) -> FaultPlan:
     return plan
 
 
+class FaultKind(Enum):
+    """What a fault does to the nodes or the shards that it is about."""
+
+    CRASH = "crash"
+    GONE = "gone"  # a crash without a return
+    SLOW = "slow"
+    DISK_FULL = "disk full"
+    MUTE = "mute"
+    PARTITION = "partition"
+    FORGET = "forget"
+    SPOIL = "spoil"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that begins at one time and, unless it lasts for ever, ends at another."""
 
-    kind: str
-    where: tuple[str, ...]
+    kind: FaultKind
     begin_seconds: float
-    end_seconds: float = float("inf")
+    end_seconds: float = inf
+    nodes: tuple[NodeId, ...] = ()
+    shards: tuple[int, ...] = ()
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The nodes and shards it is about, as `Interference` calls them."""
+        return (*self.nodes, *(f"store-{shard}" for shard in self.shards))
 
 
 def draw_faults(
@@ -94,28 +115,32 @@ def draw_faults(
     faults: list[Fault] = []
     gone = _choose(plan.gone, nodes[1:], random)
     for kind, share, seconds in (
-        ("crash", plan.crash, plan.crash_seconds),
-        ("slow", plan.slow, plan.slow_seconds),
-        ("disk full", plan.disk_full, plan.disk_seconds),
-        ("mute", plan.mute, plan.mute_seconds),
+        (FaultKind.CRASH, plan.crash, plan.crash_seconds),
+        (FaultKind.SLOW, plan.slow, plan.slow_seconds),
+        (FaultKind.DISK_FULL, plan.disk_full, plan.disk_seconds),
+        (FaultKind.MUTE, plan.mute, plan.mute_seconds),
     ):
         for node in _choose(share, [n for n in nodes if n not in gone], random):
             begin = random.random() * horizon_seconds
-            faults.append(Fault(kind, (node,), begin, begin + seconds * (0.5 + random.random())))
-    faults += [Fault("gone", (node,), random.random() * horizon_seconds) for node in gone]
+            end = begin + seconds * (0.5 + random.random())
+            faults.append(Fault(kind, begin, end, nodes=(node,)))
+    for node in gone:
+        faults.append(Fault(FaultKind.GONE, random.random() * horizon_seconds, nodes=(node,)))
     for _ in range(plan.partitions):
-        group = [n for n in nodes if random.random() < 0.5]
-        group += [f"store-{i}" for i in range(shards) if random.random() < 0.5]
+        cut_nodes = tuple(node for node in nodes if random.random() < 0.5)
+        cut_shards = tuple(shard for shard in range(shards) if random.random() < 0.5)
         begin = random.random() * horizon_seconds
         end = begin + plan.partition_seconds * (0.5 + random.random())
-        faults.append(Fault("partition", tuple(group), begin, end))
+        faults.append(Fault(FaultKind.PARTITION, begin, end, cut_nodes, cut_shards))
     for _ in range(plan.forgetful):
         begin = random.random() * horizon_seconds
-        shard = str(random.randrange(shards))
-        faults.append(
-            Fault("forget", (shard,), begin, begin + plan.forget_seconds * random.random())
-        )
-    return sorted(faults, key=lambda fault: (fault.begin_seconds, fault.kind, fault.where))
+        shard = random.randrange(shards)
+        end = begin + plan.forget_seconds * random.random()
+        faults.append(Fault(FaultKind.FORGET, begin, end, shards=(shard,)))
+    for _ in range(plan.spoiled):
+        begin = random.random() * horizon_seconds
+        faults.append(Fault(FaultKind.SPOIL, begin, nodes=(random.choice(nodes),)))
+    return sorted(faults, key=lambda fault: (fault.begin_seconds, fault.kind.value, fault.where))
 
 
 def _choose(share: float, nodes: Sequence[NodeId], random: Random) -> list[NodeId]:
@@ -144,7 +169,7 @@ def inject(
             injector.change_background(node, seeded(simulation.seed, "background", node))
     for fault in faults:
         simulation.kernel.call_at(fault.begin_seconds, injector.begin, fault)
-        if fault.end_seconds < float("inf"):
+        if fault.end_seconds < inf:
             simulation.kernel.call_at(fault.end_seconds, injector.end, fault)
     return faults
 
@@ -154,48 +179,60 @@ class _Injector:
         self.simulation = simulation
         self.plan = plan
         self.checker = checker
+        self._random = seeded(simulation.seed, "spoiled")
         self._snapshots: dict[Fault, Callable[[], None]] = {}
         self._straggling: dict[NodeId, float] = {}
         self._background: dict[NodeId, float] = {}
 
     def begin(self, fault: Fault) -> None:
-        sim, where = self.simulation, fault.where
-        sim.emit(FaultInjected(sim.kernel.now(), fault.kind, " ".join(where)))
-        if fault.kind in ("crash", "gone"):
-            if sim.hosts[where[0]].up:
-                sim.crash(where[0])
-        elif fault.kind == "slow":
-            self._slow(where[0], self.plan.slow_factor)
-        elif fault.kind == "disk full":
-            host = sim.hosts[where[0]]
-            host.capacity_bytes = host.stored.used_bytes
-        elif fault.kind == "mute":
-            sim.hosts[where[0]].serves = False
-        elif fault.kind == "partition":
-            group = frozenset(where)
-            sim.interference.cuts.append(group)
-            for node in sim.nodes:
-                if node in group:
-                    sim.fabric.cut(node, lambda other: other not in group)
-        elif fault.kind == "forget":
+        simulation = self.simulation
+        now = simulation.kernel.now()
+        simulation.emit(FaultInjected(now, fault.kind.value, " ".join(fault.where)))
+        if fault.kind is FaultKind.PARTITION:
+            self._cut(fault)
+        elif fault.kind is FaultKind.FORGET:
             self._remember(fault)
+        else:
+            self._strike(fault.kind, fault.nodes[0])
+
+    def _strike(self, kind: FaultKind, node: NodeId) -> None:
+        machine = self.simulation.machines[node]
+        if kind in (FaultKind.CRASH, FaultKind.GONE):
+            if machine.up:
+                self.simulation.crash(node)
+        elif kind is FaultKind.SLOW:
+            self._slow(node, self.plan.slow_factor)
+        elif kind is FaultKind.DISK_FULL:
+            machine.fill_up()
+        elif kind is FaultKind.MUTE:
+            machine.serves = False
+        elif kind is FaultKind.SPOIL:
+            machine.spoil(self._random)
+
+    def _cut(self, fault: Fault) -> None:
+        self.simulation.interference.cuts.append(frozenset(fault.where))
+        for node in fault.nodes:
+            self.simulation.fabric.cut(node, lambda other: other not in fault.nodes)
 
     def end(self, fault: Fault) -> None:
-        sim, where = self.simulation, fault.where
-        if fault.kind == "crash":
-            if not sim.hosts[where[0]].up:
-                sim.boot(where[0])
-        elif fault.kind == "slow":
-            self._slow(where[0], 1.0)
-        elif fault.kind == "disk full":
-            host = sim.hosts[where[0]]
-            host.capacity_bytes = host.machine.capacity_bytes
-        elif fault.kind == "mute":
-            sim.hosts[where[0]].serves = True
-        elif fault.kind == "partition":
-            sim.interference.cuts.remove(frozenset(where))
-        elif fault.kind == "forget":
+        if fault.kind is FaultKind.PARTITION:
+            self.simulation.interference.cuts.remove(frozenset(fault.where))
+        elif fault.kind is FaultKind.FORGET:
             self._snapshots.pop(fault)()
+        else:
+            self._relieve(fault.kind, fault.nodes[0])
+
+    def _relieve(self, kind: FaultKind, node: NodeId) -> None:
+        machine = self.simulation.machines[node]
+        if kind is FaultKind.CRASH:
+            if not machine.up:
+                self.simulation.boot(node)
+        elif kind is FaultKind.SLOW:
+            self._slow(node, 1.0)
+        elif kind is FaultKind.DISK_FULL:
+            machine.empty_out()
+        elif kind is FaultKind.MUTE:
+            machine.serves = True
 
     def change_background(self, node: NodeId, random: Random) -> None:
         """Draw the load of other programs on a node anew, now and again later."""
@@ -208,17 +245,17 @@ class _Injector:
 
     def _set_speed(self, node: NodeId) -> None:
         slowdown = self._straggling.get(node, 1.0) * self._background.get(node, 1.0)
-        self.simulation.hosts[node].change_speed(slowdown)
+        self.simulation.machines[node].change_speed(slowdown)
 
     def _slow(self, node: NodeId, factor: float) -> None:
-        host = self.simulation.hosts[node]
+        machine = self.simulation.machines[node]
         self._straggling[node] = factor
         self._set_speed(node)
-        self.simulation.fabric.slow_down(host.machine, 1 / factor)
+        self.simulation.fabric.slow_down(machine.spec, 1 / factor)
 
     def _remember(self, fault: Fault) -> None:
         """Copy a shard now; when the fault ends, what it acknowledged since is forgotten."""
-        index = int(fault.where[0])
+        index = fault.shards[0]
         copy = deepcopy(self.simulation.store.shards[index])
         books = self.checker.snapshot(index) if self.checker else None
 

@@ -4,7 +4,7 @@ The checker keeps books of its own, from what the store was asked and answered a
 list; it trusts neither the nodes nor the shards to know what they did.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -19,20 +19,17 @@ from dataward.model.events import (
     FileStored,
     NodeLost,
 )
+from dataward.model.ids import ORIGIN, AttemptId, NodeId, incarnation_of
 from dataward.model.operations import (
-    ORIGIN,
-    AttemptId,
     Begin,
     Commit,
     Join,
-    NodeId,
     Operation,
     Probe,
     Renew,
     Reopen,
     Seize,
     TakeOver,
-    incarnation_of,
     shard_of,
 )
 from dataward.model.states import TaskState
@@ -62,6 +59,7 @@ class Checker:
     shards: int
     cores: dict[NodeId, int]
     now: Callable[[], float]
+    unsafe_files_of: Callable[[NodeId], Collection[FileId]] = lambda node: ()
     checks: int = 0
     _ledgers: dict[int, Ledger] = field(default_factory=dict)
     _ever_committed: set[TaskId] = field(default_factory=set)
@@ -110,6 +108,10 @@ class Checker:
         if (op.task, op.node, incarnation_of(op.attempt)) in ledger.fences:
             raise InvariantBroken(f"{op.attempt} committed {op.task} after losing its lease")
         self._check_parents(op.task, "was committed")
+        unsafe = self.unsafe_files_of(op.node)
+        for file in op.outputs:
+            if file.id in unsafe:
+                raise InvariantBroken(f"{op.task} was committed before {file.id} was synced")
         ledger.commits[key] = op.attempt
         ledger.closed.add(op.task)
         self._ever_committed.add(op.task)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from dataward.kernel.interface import Fiber, Flag, Queue
 from dataward.kernel.virtual import VirtualKernel
-from dataward.sim.host import Host
+from dataward.sim.sim_machine import SimMachine
 
 T = TypeVar("T")
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 class NodeKernel:
     """Everything but ``spawn`` is the kernel's own, bound once: these are the hottest calls."""
 
-    def __init__(self, kernel: VirtualKernel, host: Host) -> None:
+    def __init__(self, kernel: VirtualKernel, machine: SimMachine) -> None:
         self._kernel = kernel
-        self._host = host
+        self._machine = machine
         self.now = kernel.now
         self._sleep = kernel.sleep
 
@@ -30,7 +30,7 @@ class NodeKernel:
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str = "") -> Fiber[T]:
         fiber = self._kernel.spawn(coroutine, name)
-        self._host.remember(fiber)
+        self._machine.remember(fiber)
         return fiber
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:

@@ -4,22 +4,15 @@ from dataclasses import dataclass
 
 from dataward.kernel.fibers import VirtualQueue
 from dataward.model.events import Emit, FileMoved
+from dataward.model.ids import ORIGIN, AttemptId, NodeId
 from dataward.model.messages import Message
-from dataward.model.operations import (
-    ORIGIN,
-    AttemptId,
-    Commit,
-    InputFile,
-    NodeId,
-    OutputFile,
-    TaskSpec,
-)
+from dataward.model.operations import Commit, InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId
 from dataward.node.slots import Slots
 from dataward.sim.fabric import Fabric
-from dataward.sim.host import Host
 from dataward.sim.interference import Interference
-from dataward.world import DiskFull, OnStart, RunResult, StoredFile, TransferFailed
+from dataward.sim.sim_machine import SimMachine
+from dataward.world import DiskFull, InputLost, OnStart, RunResult, StoredFile, TransferFailed
 
 
 @dataclass
@@ -28,24 +21,24 @@ class Traffic:
 
     fabric: Fabric
     interference: Interference
-    hosts: dict[NodeId, Host]
+    machines: dict[NodeId, SimMachine]
     inboxes: dict[NodeId, VirtualQueue[Message]]
     emit: Emit
     messages: int = 0
 
     def deliver(self, target: NodeId, message: Message) -> None:
-        if self.hosts[target].up:
+        if self.machines[target].up:
             self.inboxes[target].put(message)
 
 
 @dataclass
 class SimNetwork:
     traffic: Traffic
-    host: Host
+    machine: SimMachine
     inbox: VirtualQueue[Message]
 
     def send(self, to: NodeId, message: Message) -> None:
-        traffic, source = self.traffic, self.host.machine.id
+        traffic, source = self.traffic, self.machine.spec.id
         traffic.messages += 1
         kernel = traffic.fabric.kernel
         for delay in traffic.interference.delivery_delays(source, to):
@@ -54,7 +47,7 @@ class SimNetwork:
 
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         """Ask for the file (a round trip), then let it flow; check it is there at both moments."""
-        traffic, target = self.traffic, self.host.machine.id
+        traffic, target = self.traffic, self.machine.spec.id
         kernel = traffic.fabric.kernel
         began = kernel.now()
         await kernel.sleep(2 * traffic.fabric.latency(source, target))
@@ -64,18 +57,18 @@ class SimNetwork:
         )
         self._check(file, source)
         owner = file.producer or file.id
-        self.host.stored.put(file.id, file.size_bytes, owner, written=False, digest=file.digest)
+        self.machine.stored.put(file.id, file.size_bytes, owner, written=False, digest=file.digest)
         now = kernel.now()
         traffic.emit(FileMoved(now, file.id, source, target, file.size_bytes, now - began))
 
     def _check(self, file: InputFile, source: NodeId) -> None:
-        if not self.traffic.interference.reaches(source, self.host.machine.id):
+        if not self.traffic.interference.reaches(source, self.machine.spec.id):
             raise TransferFailed(f"{source} cannot be reached")
         if source == ORIGIN:
             return
-        host = self.traffic.hosts[source]
-        stored = host.stored.files.get(file.id)
-        if stored is None or not (host.up and host.serves):
+        machine = self.traffic.machines[source]
+        stored = machine.stored.files.get(file.id)
+        if stored is None or not (machine.up and machine.serves):
             raise TransferFailed(f"{source} does not serve {file.id!r}")
         if file.digest and stored.digest != file.digest:
             raise TransferFailed(f"{source} has another {file.id!r}")
@@ -88,77 +81,83 @@ def digest_of(task: str, file: str) -> str:
 
 @dataclass
 class SimDisk:
-    host: Host
+    machine: SimMachine
     fabric: Fabric
 
     @property
     def capacity_bytes(self) -> float:
-        return self.host.capacity_bytes
+        return self.machine.capacity_bytes
 
     def files(self) -> list[StoredFile]:
-        return list(self.host.stored.files.values())
+        return list(self.machine.stored.files.values())
 
     async def open_inputs(self, task: TaskSpec) -> None:
         """A task reads its inputs through, at the disk's speed."""
+        if lost := self.machine.missing(task.inputs):
+            raise InputLost(lost)
         await self._pass(sum(file.size_bytes for file in task.inputs))
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         size_bytes = sum(file.size_bytes for file in task.outputs)
-        if self.host.stored.used_bytes + size_bytes > self.host.capacity_bytes:
-            raise DiskFull(f"the disk of {self.host.machine.id} is full")
+        if self.machine.stored.used_bytes + size_bytes > self.machine.capacity_bytes:
+            raise DiskFull(f"the disk of {self.machine.spec.id} is full")
         await self._pass(size_bytes)
         outputs = tuple(
             OutputFile(file.id, file.size_bytes, digest_of(task.id, file.id))
             for file in task.outputs
         )
         for file in outputs:
-            self.host.stored.put(
-                file.id, file.size_bytes, task.id, written=True, digest=file.digest
-            )
+            self.machine.stored.write(file.id, file.size_bytes, task.id, file.digest)
         return outputs
+
+    async def sync(self) -> None:
+        """Free of charge: writing was paid for when the outputs were stored."""
+        self.machine.stored.sync()
 
     async def _pass(self, size_bytes: int) -> None:
         if size_bytes:
-            node = self.host.machine.id
+            node = self.machine.spec.id
             await self.fabric.move((self.fabric.links[node].disk,), size_bytes, (node, node))
 
     def remove(self, file: FileId) -> None:
-        self.host.stored.remove(file)
+        self.machine.stored.remove(file)
 
     def journal(self, commit: Commit) -> None:
-        self.host.stored.commits.append(commit)
+        self.machine.stored.commits.append(commit)
 
     def journalled(self) -> list[Commit]:
-        return self.host.stored.commits
+        return self.machine.stored.commits
 
 
 @dataclass
 class SimRunner:
     """Runs a task by waiting for as long as it would take, however the speed changes."""
 
-    host: Host
+    machine: SimMachine
     failures: dict[str, int]  # how many more times each task will fail by itself
 
     def __post_init__(self) -> None:
-        self._cores = Slots(self.host.kernel, self.host.machine.cores)
+        self._cores = Slots(self.machine.kernel, self.machine.spec.cores)
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         cores = min(task.cores, self._cores.total)
         await self._cores.take(cores)
         try:
-            on_start(self.host.kernel.now())
+            if lost := self.machine.missing(task.inputs):
+                raise InputLost(lost)
+            on_start(self.machine.kernel.now())
             return await self._run(task)
         finally:
             self._cores.give_back(cores)
 
     async def _run(self, task: TaskSpec) -> RunResult:
-        started = self.host.kernel.now()
+        started = self.machine.kernel.now()
         left = task.runtime_seconds
         while left > 0:
-            speed, began = self.host.speed, self.host.kernel.now()
-            if not await self.host.speed_changed.wait(left / speed):
+            speed, began = self.machine.speed, self.machine.kernel.now()
+            if not await self.machine.speed_changed.wait(left / speed):
                 break
-            left -= (self.host.kernel.now() - began) * speed
+            left -= (self.machine.kernel.now() - began) * speed
         if self.failures.get(task.id, 0) > 0:
             self.failures[task.id] -= 1
             return self._ended(started, exit_code=1, error="the task failed by itself")
@@ -166,6 +165,6 @@ class SimRunner:
 
     def _ended(self, started: float, exit_code: int = 0, error: str = "") -> RunResult:
         """A simulated task computes all the time it runs."""
-        now = self.host.kernel.now()
+        now = self.machine.kernel.now()
         seconds = now - started
         return RunResult(now, error, exit_code, wall_seconds=seconds, cpu_seconds=seconds)

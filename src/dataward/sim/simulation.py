@@ -1,7 +1,7 @@
 """A whole simulated run: machines, wires, store, nodes, and a workflow submitted to them."""
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ from dataward.errors import DatawardError
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.answers import Answer
 from dataward.model.events import (
+    Emit,
     Event,
     FileStored,
     NodeFacts,
@@ -16,26 +17,28 @@ from dataward.model.events import (
     RunEnded,
     RunStarted,
 )
+from dataward.model.ids import NodeId
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import NodeId, Operation
+from dataward.model.operations import Operation
 from dataward.model.platform import Placement, Platform
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, Workflow
 from dataward.node.client import Client, task_specs
+from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
 from dataward.sim.fabric import Fabric
-from dataward.sim.host import Host
 from dataward.sim.interference import Interference
 from dataward.sim.node_kernel import NodeKernel
 from dataward.sim.parts import SimDisk, SimNetwork, SimRunner, Traffic
-from dataward.sim.store_service import StoreOf, StoreService
+from dataward.sim.sim_machine import SimMachine
+from dataward.sim.store_service import OnApplied, StoreOf, StoreService
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 from dataward.world import World
 
-CLIENT: NodeId = "client"
+CLIENT = NodeId("client")
 
 
 class Stuck(DatawardError):  # noqa: N818 - what a simulation exists to find
@@ -61,13 +64,13 @@ class SimulationResult:
 
 @dataclass
 class Simulation:
-    """Build it, perhaps let a fault plan hook in, then ``run`` once."""
+    """Build it, perhaps let others ``watch`` it or a fault plan hook in, then ``run`` once."""
 
     workflow: Workflow
     platform: Platform
     strategy: Strategy
     seed: int = 0
-    sinks: Sequence[Callable[[Event], None]] = ()
+    sinks: Sequence[Emit] = ()
     make_shard: Callable[[int], Shard] = Shard
     retries: int = 0
     task_failures: dict[str, int] = field(default_factory=dict)
@@ -77,24 +80,30 @@ class Simulation:
         self.kernel = VirtualKernel()
         self.interference = Interference(seeded(self.seed, "interference"))
         self.store = StoreService(
-            self.kernel, self.platform.store, self.interference, self.make_shard
+            self.kernel, self.platform.store, self.interference, self._observe, self.make_shard
         )
         self.fabric = Fabric(self.kernel, self.platform)
-        self.hosts = {
-            machine.id: Host(machine, self.kernel, self.kernel.flag())
+        self.machines = {
+            machine.id: SimMachine(machine, self.kernel, self.kernel.flag())
             for machine in self.platform.machines
         }
-        self.nodes: tuple[NodeId, ...] = tuple(self.hosts)
+        self.nodes: tuple[NodeId, ...] = tuple(self.machines)
         inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
-        self.traffic = Traffic(self.fabric, self.interference, self.hosts, inboxes, self.emit)
-        self.observers: list[Callable[[Operation, Answer, Shard], None]] = [self._on_applied]
-        self.store.on_applied = self._observe
+        self.traffic = Traffic(self.fabric, self.interference, self.machines, inboxes, self.emit)
+        self._sinks = list(self.sinks)
+        self._observers: list[OnApplied] = [self._on_applied]
         self._finished = self.kernel.flag()
         self._makespan_seconds = 0.0
         self._ends = [0] * self.platform.store.shards  # finished tasks, by shard
 
+    def watch(self, on_event: Emit, on_applied: OnApplied | None = None) -> None:
+        """Have somebody told of every event, and perhaps of all that the store is asked."""
+        self._sinks.append(on_event)
+        if on_applied is not None:
+            self._observers.append(on_applied)
+
     def emit(self, event: Event) -> None:
-        for sink in self.sinks:
+        for sink in self._sinks:
             sink(event)
 
     # --- running ---------------------------------------------------------------------------------
@@ -161,13 +170,10 @@ class Simulation:
             retries=self.retries,
         )
         store = StoreOf(self.store, CLIENT)
-        return Client(
-            StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings),
-            store.shard_count,
-            list(specs),
-            placed,
-            self._tell_to_look,
-        )
+        client = StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings)
+        random = seeded(self.seed, CLIENT, "homes")
+        homes = Homes(CLIENT, self.nodes, random, client, self.strategy.home)
+        return Client(client, homes, list(specs), placed, self._tell_to_look)
 
     def _tell_to_look(self, node: NodeId) -> None:
         self.traffic.messages += 1
@@ -175,7 +181,7 @@ class Simulation:
         self.kernel.call_at(at, self.traffic.deliver, node, WorkQueued())
 
     def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
-        for observer in self.observers:
+        for observer in self._observers:
             observer(operation, answer, shard)
 
     def _on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
@@ -190,15 +196,13 @@ class Simulation:
 
     def boot(self, id: NodeId) -> None:
         """Power a machine on: a new incarnation of its node, with whatever its disk still holds."""
-        host = self.hosts[id]
-        host.up = True
-        host.incarnation += 1
-        host.node = Node(self._world(host), self.strategy.settings, self.strategy.home)
-        host.node.start()
+        machine = self.machines[id]
+        machine.incarnation += 1
+        machine.boot(Node(self._world(machine), self.strategy.settings, self.strategy.home))
 
     def crash(self, id: NodeId) -> None:
-        host = self.hosts[id]
-        host.crash()
+        machine = self.machines[id]
+        machine.crash()
         self.fabric.cut(id)
         self.traffic.inboxes[id].take_all()
         self.emit(NodeLost(self.kernel.now(), id))
@@ -210,20 +214,24 @@ class Simulation:
         self._ends[index] = earlier.complete + earlier.failed
         self.store.shards[index] = earlier
 
-    def _world(self, host: Host) -> World:
-        id = host.machine.id
+    def unsafe_files_of(self, node: NodeId) -> Collection[FileId]:
+        """What is on a node's disk but would not survive a power cut."""
+        return self.machines[node].stored.unsafe
+
+    def _world(self, machine: SimMachine) -> World:
+        id = machine.spec.id
         return World(
             node=id,
             nodes=self.nodes,
-            incarnation=host.incarnation,
-            cores=host.machine.cores,
-            memory_bytes=host.machine.memory_bytes,
-            kernel=NodeKernel(self.kernel, host),
-            random=seeded(self.seed, id, host.incarnation),
+            incarnation=machine.incarnation,
+            cores=machine.spec.cores,
+            memory_bytes=machine.spec.memory_bytes,
+            kernel=NodeKernel(self.kernel, machine),
+            random=seeded(self.seed, id, machine.incarnation),
             store=StoreOf(self.store, id),
-            network=SimNetwork(self.traffic, host, self.traffic.inboxes[id]),
-            disk=SimDisk(host, self.fabric),
-            runner=SimRunner(host, self.task_failures),
+            network=SimNetwork(self.traffic, machine, self.traffic.inboxes[id]),
+            disk=SimDisk(machine, self.fabric),
+            runner=SimRunner(machine, self.task_failures),
             emit=self.emit,
         )
 
@@ -239,7 +247,7 @@ class Simulation:
             id, size_bytes = self.workflow.file_ids[file], int(self.workflow.size_bytes[file])
             placed[id] = random.sample(self.nodes, min(self.platform.copies, len(self.nodes)))
             for node in placed[id]:
-                self.hosts[node].stored.put(id, size_bytes, id, written=False)
+                self.machines[node].stored.put(id, size_bytes, id, written=False)
                 self.emit(FileStored(0.0, id, node, size_bytes))
         return placed
 

@@ -21,9 +21,9 @@ class StoreService:
     kernel: VirtualKernel
     model: StoreModel
     interference: Interference
+    on_applied: OnApplied
     make_shard: Callable[[int], Shard] = Shard
     calls: int = 0
-    on_applied: OnApplied | None = None
     busy_until: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -73,8 +73,7 @@ class StoreService:
         for place in places:
             operation = operations[place]
             answer = answers[place] = target.apply(operation, now)
-            if self.on_applied is not None:
-                self.on_applied(operation, answer, target)
+            self.on_applied(operation, answer, target)
 
     @property
     def complete(self) -> int:

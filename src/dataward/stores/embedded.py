@@ -17,12 +17,11 @@ import msgspec
 
 from dataward.errors import FormatError, SettingError
 from dataward.model.answers import Answer
+from dataward.model.ids import AttemptId, NodeId
 from dataward.model.operations import (
-    AttemptId,
     Commit,
     Fail,
     Look,
-    NodeId,
     Operation,
     OutputFile,
     Patrol,
@@ -170,6 +169,7 @@ class EmbeddedStore:
         self._encode = msgspec.msgpack.Encoder().encode
         self._now = 0.0
         self._stopped = ""
+        self._is_closed = False  # and nothing had gone wrong
         self._writing: _Group | None = None
         self._next = _Group(kernel.flag())
         make_directory(directory)
@@ -192,9 +192,9 @@ class EmbeddedStore:
         return self._journal.cut_bytes
 
     @property
-    def stopped(self) -> str:
-        """Why no call is answered any more, or "" while all is well."""
-        return self._stopped
+    def failure(self) -> str:
+        """Why no call is answered any more, or "" if nothing went wrong, also once it is closed."""
+        return "" if self._is_closed else self._stopped
 
     async def call(self, operations: Sequence[Operation]) -> list[Answer]:
         """As `Store` promises. Operations that cannot be written down are refused unapplied."""
@@ -228,6 +228,7 @@ class EmbeddedStore:
 
         Nothing needs to be written: what was acknowledged is on the disk.
         """
+        self._is_closed = not self._stopped
         self._stop("it is closed")
         if self._writing is not None:
             self._writing.over.set()

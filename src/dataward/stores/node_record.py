@@ -6,7 +6,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from dataward.model.answers import Claimed, Membership
-from dataward.model.operations import NodeId, QueueEntry
+from dataward.model.ids import NodeId
+from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 
 

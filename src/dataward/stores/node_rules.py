@@ -6,12 +6,12 @@ from itertools import islice
 from math import inf
 
 from dataward.model.answers import Answer, Claimed, Membership, Orphans
+from dataward.model.ids import NodeId
 from dataward.model.operations import (
     Claim,
     Enqueue,
     Join,
     LetGo,
-    NodeId,
     Patrol,
     Probe,
     Renew,

@@ -2,15 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from dataward.model.operations import (
-    AttemptId,
-    Copy,
-    NodeId,
-    OutputFile,
-    TaskSpec,
-    incarnation_of,
-    number_of,
-)
+from dataward.model.answers import Refusal
+from dataward.model.ids import NOBODY, AttemptId, NodeId, incarnation_of, node_of, number_of
+from dataward.model.operations import Copy, OutputFile, TaskSpec
 from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 
@@ -51,7 +45,7 @@ class TaskRecord:
     holders: list[NodeId] = field(default_factory=list)  # Table 2's node-list
     backups: int = 0
     failures: dict[AttemptId, bool] = field(default_factory=dict)
-    winner: AttemptId = ""
+    winner: AttemptId = NOBODY
     failed_parent: TaskId | None = None
     placement: int = 0  # how often it became ready again
     history: list[tuple[float, TaskState]] = field(default_factory=list)
@@ -96,18 +90,18 @@ class TaskRecord:
     def end(self, attempt: AttemptId) -> bool:
         """Take an attempt off the list for good. False if it was not on it."""
         incarnation, count = number_of(attempt)
-        self._void(attempt.rsplit(".", 2)[0], (incarnation, count + 1))
+        self._void(node_of(attempt), (incarnation, count + 1))
         return self.attempts.pop(attempt, None) is not None
 
     def _void(self, node: NodeId, before: tuple[int, int]) -> None:
         self.void_before[node] = max(before, self.void_before.get(node, before))
 
-    def why_void(self, node: NodeId, attempt: AttemptId) -> str:
-        """Why an attempt may act no more: "fenced" with its incarnation, or "over"; else ""."""
+    def why_void(self, node: NodeId, attempt: AttemptId) -> Refusal | None:
+        """FENCED if the attempt's incarnation may act no more, OVER if the attempt may not."""
         first = self.void_before.get(node)
         if first is None or number_of(attempt) >= first:
-            return ""
-        return "fenced" if incarnation_of(attempt) < first[0] else "over"
+            return None
+        return Refusal.FENCED if incarnation_of(attempt) < first[0] else Refusal.OVER
 
     def settle(self, at: float) -> None:
         """Move to the state that attempts and notices imply, unless the task is finished."""

@@ -9,16 +9,17 @@ from dataward.model.answers import (
     Committed,
     Failing,
     Page,
+    Refusal,
     Refused,
     Standing,
     Suspect,
     Undelivered,
     Unfinished,
 )
+from dataward.model.ids import NOBODY, AttemptId, NodeId, incarnation_of
 from dataward.model.operations import (
     AddCopies,
     Advance,
-    AttemptId,
     Begin,
     Commit,
     Copy,
@@ -27,7 +28,6 @@ from dataward.model.operations import (
     Fail,
     Forget,
     Look,
-    NodeId,
     Notify,
     Patrol,
     Postpone,
@@ -37,7 +37,6 @@ from dataward.model.operations import (
     Replicate,
     Submit,
     TakeOver,
-    incarnation_of,
 )
 from dataward.model.states import FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
@@ -82,21 +81,21 @@ class TaskRules:
     def _begin(self, op: Begin, now: float) -> Answer:
         record = self.tasks.get(op.task)
         if record is None:
-            return Refused(op.task, "unknown", TaskState.WAITING)
+            return Refused(op.task, Refusal.UNKNOWN, TaskState.WAITING)
         if op.attempt not in record.attempts:
             if record.state in FINAL:
-                return Refused(op.task, "finished", record.state)
+                return Refused(op.task, Refusal.FINISHED, record.state)
             if record.waiting_for:
-                return Refused(op.task, "waiting", record.state)
+                return Refused(op.task, Refusal.WAITING, record.state)
             if why := record.why_void(op.node, op.attempt):
                 return Refused(op.task, why, record.state)
             incarnation = incarnation_of(op.attempt)
             if record.attempts:
                 self._forget_past_lives(record, op.node, incarnation)
                 if any(attempt.node == op.node for attempt in record.attempts.values()):
-                    return Refused(op.task, "under way here", record.state)
+                    return Refused(op.task, Refusal.UNDER_WAY_HERE, record.state)
                 if len(record.attempts) > record.spec.backups_max:
-                    return Refused(op.task, "enough replicas", record.state)
+                    return Refused(op.task, Refusal.ENOUGH_REPLICAS, record.state)
             record.attempts[op.attempt] = AttemptRecord(op.node, incarnation, TaskState.STAGE_IN)
             record.hold(op.node)
             record.settle(now)
@@ -127,14 +126,14 @@ class TaskRules:
     def _commit(self, op: Commit, now: float) -> Answer:
         record = self.tasks.get(op.task)
         if record is None:
-            return Refused(op.task, "unknown", TaskState.WAITING)
+            return Refused(op.task, Refusal.UNKNOWN, TaskState.WAITING)
         if record.winner != op.attempt:
             if record.state in FINAL:
-                return Refused(op.task, "finished", record.state)
+                return Refused(op.task, Refusal.FINISHED, record.state)
             if why := record.why_void(op.node, op.attempt):
                 return Refused(op.task, why, record.state)
             if op.generation <= record.generation:
-                return Refused(op.task, "outdated", record.state)
+                return Refused(op.task, Refusal.OUTDATED, record.state)
             self._complete(record, op, now)
         return Committed(
             task=op.task,
@@ -174,12 +173,12 @@ class TaskRules:
     def _fail(self, op: Fail, now: float) -> Answer:
         record = self.tasks.get(op.task)
         if record is None:
-            return Refused(op.task, "unknown", TaskState.WAITING)
+            return Refused(op.task, Refusal.UNKNOWN, TaskState.WAITING)
         if op.attempt not in record.failures:
             if record.state in FINAL:
-                return Refused(op.task, "finished", record.state)
+                return Refused(op.task, Refusal.FINISHED, record.state)
             if op.attempt not in record.attempts:
-                return Refused(op.task, "fenced", record.state)
+                return Refused(op.task, Refusal.FENCED, record.state)
             self._catch_up(record, op, now)
             record.end(op.attempt)
             final = len(record.failures) >= record.spec.retries
@@ -332,7 +331,7 @@ class TaskRules:
             return self._unknown(op.task)
         is_it = 0 < op.generation == record.generation and record.state is not TaskState.FAILED
         if is_it and record.state is TaskState.COMPLETE:
-            record.winner = ""
+            record.winner = NOBODY
             record.copies.clear()
             record.holders.clear()
             record.backups = 0
@@ -433,7 +432,7 @@ class TaskRules:
                     placement=0 if record.state in FINAL else record.placement,
                     children=record.spec.children,
                     copies=record.known_copies(),
-                    winner=record.winner if record.state is TaskState.COMPLETE else "",
+                    winner=record.winner if record.state is TaskState.COMPLETE else NOBODY,
                 )
             )
         return found

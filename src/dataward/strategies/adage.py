@@ -60,23 +60,18 @@ def wholly_random(
 _NO_GIVING = NodeSettings(giving=False)
 _NO_REPLICATION = NodeSettings(replication=False, backups_max=0)
 
-STRATEGIES = {
-    strategy.name: strategy
-    for strategy in (
-        Strategy("adage", "critical-path plan, work giving, replication", critical_path_plan),
-        Strategy(
-            "adage-no-order", "ADAGE without critical-path order: level by level", submission_order
-        ),
-        Strategy(
-            "adage-no-data", "ADAGE without data-aware preference: nodes at random", data_blind
-        ),
-        Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan, _NO_GIVING),
-        Strategy(
-            "adage-no-replication",
-            "ADAGE without replicas: what is given is moved",
-            critical_path_plan,
-            _NO_REPLICATION,
-        ),
-        Strategy("adage-random", "ADAGE's nodes with a random plan", wholly_random),
-    )
-}
+ALL = (
+    Strategy("adage", "critical-path plan, work giving, replication", critical_path_plan),
+    Strategy(
+        "adage-no-order", "ADAGE without critical-path order: level by level", submission_order
+    ),
+    Strategy("adage-no-data", "ADAGE without data-aware preference: nodes at random", data_blind),
+    Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan, _NO_GIVING),
+    Strategy(
+        "adage-no-replication",
+        "ADAGE without replicas: what is given is moved",
+        critical_path_plan,
+        _NO_REPLICATION,
+    ),
+    Strategy("adage-random", "ADAGE's nodes with a random plan", wholly_random),
+)

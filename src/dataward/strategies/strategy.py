@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
-from dataward.node.herald import Home, preferred_home
+from dataward.node.homes import ADAGE_HOME, HomeRule
 from dataward.node.settings import NodeSettings
 from dataward.plan.adage import Plan
 
@@ -15,10 +15,10 @@ Planner = Callable[[Workflow, Platform, dict[int, Sequence[int]], int], Plan]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One way to schedule. ``home`` says where a task goes when it becomes ready."""
+    """One way to schedule. ``home`` says which node a task goes to, whoever has it to send."""
 
     name: str
     summary: str
     plan: Planner
     settings: NodeSettings = field(default_factory=NodeSettings)
-    home: Home = preferred_home
+    home: HomeRule = ADAGE_HOME

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dataward.model.operations import Copy, InputFile
 from dataward.model.workflow import FileId, TaskId
-from dataward.node.placement import Candidate, best_node, candidates_for, missing_bytes
+from dataward.node.homes import Candidate, best_node, candidates_for, missing_bytes
 
 
 def a_file(id: str, size_bytes: int) -> InputFile:

@@ -1,0 +1,50 @@
+"""A strategy's settings for nodes that share one process with their store."""
+
+from dataclasses import replace
+
+from dataward.errors import SettingError
+from dataward.live.session import Slice
+from dataward.node.settings import NodeSettings
+from dataward.strategies.strategy import Strategy
+
+FOR_EVER_SECONDS = 1e9
+OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and the threads that do it as much again
+UNAWAITED_SECONDS = 0.03
+LEAD_SECONDS = 0.08  # the node may be busy with other things for so long
+
+_NO_LEASES = "nodes of one process are lost together, so no lease of theirs expires"
+_NOBODY_ELSE = "there is one node, and nobody to give work to; use --nodes 2 or more"
+_MEANINGLESS = {"lease_seconds": _NO_LEASES}
+_FOR_SEVERAL = (
+    "giving", "replication", "backups_max", "neighbourhood", "neighbours",
+    "pause_seconds_min", "pause_seconds_max",
+)  # fmt: skip
+
+
+def fitted(
+    strategy: Strategy, machine: Slice, unawaited_seconds: float = UNAWAITED_SECONDS
+) -> Strategy:
+    """The strategy with no leases, with batches that suit a disk and, on one node, no giving.
+
+    ``unawaited_seconds`` is 0 if others than tasks wait for outcomes.
+    """
+    several = machine.nodes > 1
+    settings: NodeSettings = replace(
+        strategy.settings,
+        lease_seconds=FOR_EVER_SECONDS,
+        outcome_seconds=OUTCOME_SECONDS,
+        unawaited_seconds=unawaited_seconds,
+        lead_seconds=LEAD_SECONDS,
+        giving=strategy.settings.giving and several,
+        backups_max=strategy.settings.backups_max if several else 0,
+    )
+    return replace(strategy, settings=settings)
+
+
+def check_settable(name: str, machine: Slice) -> None:
+    """Raise SettingError if setting this would change nothing for nodes of one process."""
+    why = _MEANINGLESS.get(name, "")
+    if name in _FOR_SEVERAL and machine.nodes == 1:
+        why = _NOBODY_ELSE
+    if why:
+        raise SettingError(f"{name} would change nothing here: {why}")

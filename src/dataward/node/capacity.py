@@ -1,0 +1,41 @@
+"""The cores and memory of a node, and how far the runner may be ahead of them."""
+
+from dataward.model.operations import TaskSpec
+from dataward.node.lead import Lead
+from dataward.node.settings import NodeSettings
+from dataward.node.slots import Slots
+from dataward.world import World
+
+
+class Capacity:
+    """A task that asks for more than the node has is given all of it."""
+
+    def __init__(self, world: World, settings: NodeSettings) -> None:
+        self._cores = Slots(world.kernel, world.cores)
+        self._memory = Slots(world.kernel, world.memory_bytes)
+        self._lead = Lead(settings, world.cores)
+        self._at_least = world.cores + settings.staging_ahead
+
+    @property
+    def attempts_max(self) -> int:
+        """How many attempts may be under way: running, staging in, or in line at the runner."""
+        return self._at_least + self._lead.tasks
+
+    async def take(self, task: TaskSpec) -> None:
+        """Wait for the cores and the memory that a task asks for."""
+        cores = min(task.cores, self._cores.total)
+        await self._cores.take(cores)
+        try:
+            await self._memory.take(min(task.memory_bytes, self._memory.total))
+        except BaseException:
+            self._cores.give_back(cores)
+            raise
+
+    def give_back(self, task: TaskSpec) -> None:
+        self._memory.give_back(min(task.memory_bytes, self._memory.total))
+        self._cores.give_back(min(task.cores, self._cores.total))
+
+    def learn(self, seconds: float) -> None:
+        """A task took so long: short ones may be in line at the runner before a core is free."""
+        self._lead.learn(seconds)
+        self._cores.allow_debt(self._lead.tasks)

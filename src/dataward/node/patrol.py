@@ -1,0 +1,139 @@
+"""Looks after a shard: takes over the tasks of dead nodes, and repairs what else got stuck.
+
+Nodes patrol in turns, a few for each shard in a round. What one finds, the store gives to nobody
+else for a moment; a patrol that dies on the way leaves it for the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dataward.model.answers import Findings, Membership, Orphans, Standing, Suspect, Undelivered
+from dataward.model.events import Occasion, TaskTakenOver
+from dataward.model.messages import Confirm
+from dataward.model.operations import LetGo, Seize, TakeOver, shard_of
+from dataward.model.operations import Patrol as LookForStuck
+from dataward.model.states import TaskState
+from dataward.node.herald import Herald, Notice
+from dataward.node.outbox import Outbox
+from dataward.node.placer import Placer
+from dataward.node.recount import recount
+from dataward.node.settings import NodeSettings
+from dataward.node.store_client import StoreClient
+from dataward.node.telling import tell_finished
+from dataward.world import World
+
+PATROLS = 4  # nodes that patrol each shard in one round
+
+
+def shards_to_patrol(turn: int, nodes: int, shards: int) -> list[int]:
+    """Which shards a node looks after at its turn number ``turn``.
+
+    Nodes take turns, so that each shard is looked after by a few nodes in each round; of few nodes
+    each looks after several shards. It goes round: no shard is left alone for long, whichever
+    nodes are down.
+    """
+    every = max(nodes // (shards * PATROLS), 1)
+    if turn % every:
+        return []
+    first = turn // every
+    return [(first + more) % shards for more in range(max(shards // nodes, 1))]
+
+
+@dataclass
+class Patrol:
+    world: World
+    settings: NodeSettings
+    store: StoreClient
+    outbox: Outbox
+    placer: Placer
+    herald: Herald
+    _epochs: dict[int, int] = field(default_factory=dict)  # losses of each shard, as known here
+
+    async def look_after(self, shard: int) -> None:
+        """Find what is stuck on a shard, and repair it."""
+        settings = self.settings
+        question = LookForStuck(
+            shard,
+            self.world.node,
+            settings.patrol_limit,
+            settings.stale_outbox_seconds,
+            suspect_seconds=2 * settings.lease_seconds,
+        )
+        await self._repair(await self.store.ask(question, Findings))
+
+    async def _repair(self, findings: Findings) -> None:
+        for orphans in findings.orphans:
+            await self._adopt(orphans)
+        for found in findings.undelivered:
+            if found.placement:
+                await self.placer.place_again(found.task)
+            else:
+                self._deliver(found)
+        await self._ask_after(findings.suspects)
+        self._report_again(findings)
+        if findings.recount_due:
+            await recount(self.store, self.placer, self.world.store.shard_count, findings)
+
+    # --- dead nodes ------------------------------------------------------------------------------
+
+    async def _adopt(self, orphans: Orphans) -> None:
+        """Find homes for the tasks of a node whose lease has expired.
+
+        Fence first, queue elsewhere second, forget last: a crash on the way leaves the tasks where
+        the next patrol finds them.
+        """
+        dead, incarnation = orphans.node, orphans.incarnation
+        tasks = tuple(entry.task for entry in orphans.entries)
+        await self._take_over([TakeOver(task, dead, incarnation) for task in dict.fromkeys(tasks)])
+        stays = tuple(zip(tasks, orphans.tickets, strict=True))
+        await self.store.call([LetGo(dead, incarnation, stays)])
+
+    async def _ask_after(self, suspects: Sequence[Suspect]) -> None:
+        """Take over the attempts of nodes that are gone; ask the others about theirs."""
+        asked = list(dict.fromkeys((s.node, s.incarnation) for s in suspects))
+        answers = await self.store.call([Seize(node, incarnation) for node, incarnation in asked])
+        alive = {
+            one
+            for one, answer in zip(asked, answers, strict=True)
+            if isinstance(answer, Membership) and answer.current
+        }
+        fences = []
+        for suspect in suspects:
+            if (suspect.node, suspect.incarnation) in alive:
+                self.world.network.send(suspect.node, Confirm(suspect.task, suspect.attempt))
+            else:
+                fences.append(TakeOver(suspect.task, suspect.node, suspect.incarnation))
+        await self._take_over(fences)
+
+    async def _take_over(self, fences: list[TakeOver]) -> None:
+        answers = await self.store.call(fences)
+        homeless = []
+        for fence, answer in zip(fences, answers, strict=True):
+            assert isinstance(answer, Standing)
+            now = self.world.kernel.now()
+            self.world.emit(TaskTakenOver(now, fence.task, fence.node, fence.incarnation))
+            if answer.needs_node:
+                homeless.append(answer)
+        await self.placer.place_for_good(homeless, Occasion.ORPHANED)
+
+    # --- what was not said, or is forgotten ------------------------------------------------------
+
+    def _deliver(self, found: Undelivered) -> None:
+        """Tell the children, and the event list: whoever finished the task may have died first."""
+        if found.winner:
+            tell_finished(
+                self.world, found.task, found.winner, TaskState.COMPLETE, found.generation
+            )
+        self.herald.deliver(
+            Notice(found.task, found.generation, found.failed, found.children, found.copies)
+        )
+
+    def _report_again(self, findings: Findings) -> None:
+        """The shard lost writes it had acknowledged: some may have been this node's commits."""
+        if findings.epoch <= self._epochs.get(findings.shard, 0):
+            return
+        self._epochs[findings.shard] = findings.epoch
+        shards = self.world.store.shard_count
+        for commit in self.world.disk.journalled():
+            if shard_of(commit, shards) == findings.shard:
+                self.outbox.recommit(commit)

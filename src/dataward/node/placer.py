@@ -1,0 +1,70 @@
+"""Puts tasks into nodes' queues in the store, and tells those nodes to look."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion, TaskPlaced
+from dataward.model.ids import NodeId
+from dataward.model.messages import WorkQueued
+from dataward.model.operations import Delivered, Enqueue, Look, QueueEntry
+from dataward.model.workflow import TaskId
+from dataward.node.homes import Home, Homes
+from dataward.node.ready_queue import entry_for
+from dataward.node.store_client import StoreClient
+from dataward.world import World
+
+
+@dataclass
+class Placer:
+    """Where each task goes, `Homes` decides; ``send`` is for those who have decided already."""
+
+    world: World
+    store: StoreClient
+    homes: Homes
+
+    async def place(
+        self, tasks: Iterable[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
+    ) -> None:
+        """Queue tasks that need a node, each once."""
+        needy = list({task.task: task for task in tasks}.values())
+        homes = await self.homes.find(needy, occasion, avoid)
+        by_node: dict[NodeId, list[QueueEntry]] = {}
+        for task, home in zip(needy, homes, strict=True):
+            by_node.setdefault(home.node, []).append(entry_for(task))
+        chosen = {task.task: home for task, home in zip(needy, homes, strict=True)}
+        await self.send(by_node, occasion, chosen)
+
+    async def place_for_good(
+        self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
+    ) -> None:
+        """Queue tasks that had become ready again, and have the store look after them no more."""
+        await self.place(tasks, occasion, avoid)
+        await self.are_placed(tasks)
+
+    async def place_again(self, task: TaskId) -> None:
+        """Queue a task that may be in nobody's queue."""
+        standing = await self.store.ask(Look(task), Standing)
+        if standing.needs_node:
+            await self.place_for_good([standing], Occasion.READY)
+
+    async def are_placed(self, tasks: Iterable[Standing]) -> None:
+        """Tell the store that these tasks, which had become ready again, are in a queue."""
+        await self.store.call([Delivered(t.task, t.generation, t.placement) for t in tasks])
+
+    async def send(
+        self,
+        by_node: Mapping[NodeId, Sequence[QueueEntry]],
+        occasion: Occasion,
+        chosen: Mapping[TaskId, Home] | None = None,
+    ) -> None:
+        """Queue entries at these nodes; ``chosen`` has what was weighed for each, if anything."""
+        if not by_node:
+            return
+        await self.store.call([Enqueue(node, tuple(by_node[node])) for node in by_node])
+        now = self.world.kernel.now()
+        for node, entries in by_node.items():
+            for entry in entries:
+                weighed = chosen[entry.task].weighed if chosen else ()
+                self.world.emit(TaskPlaced(now, entry.task, node, occasion, weighed))
+            self.world.network.send(node, WorkQueued())

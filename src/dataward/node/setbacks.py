@@ -1,0 +1,127 @@
+"""What becomes of an attempt that cannot go on, through no fault of the task."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from dataward.model.answers import Begun, Standing
+from dataward.model.events import Occasion, TaskReopened
+from dataward.model.ids import AttemptId
+from dataward.model.operations import Look, Notify, Postpone, Release, Reopen, TaskSpec
+from dataward.model.states import FINAL, AttemptOutcome, TaskState
+from dataward.model.workflow import TaskId
+from dataward.node.herald import Herald
+from dataward.node.placer import Placer
+from dataward.node.ready_queue import entry_for
+from dataward.node.settings import NodeSettings
+from dataward.node.state import NodeState
+from dataward.node.store_client import StoreClient
+from dataward.node.telling import tell_ended
+from dataward.world import InputLost, World
+
+
+@dataclass
+class Setbacks:
+    world: World
+    settings: NodeSettings
+    store: StoreClient
+    state: NodeState
+    placer: Placer
+    herald: Herald
+    _no_room: dict[TaskId, int] = field(default_factory=dict)  # how often, for each task
+
+    # --- inputs that nobody has any more ---------------------------------------------------------
+
+    async def on_input_lost(self, begun: Begun, attempt: AttemptId, lost: InputLost) -> None:
+        """Have the producers run again, and wait for them as if for the first time.
+
+        A crash at any point leaves the producers in their shards' outboxes, and the task either
+        held by this node, whose lease will expire, or waiting for notices that will come.
+        """
+        task = begun.spec.id
+        standing = await self.store.ask(Look(task), Standing)
+        if standing.state in FINAL:
+            # Another attempt has won, so the inputs were let go of: nobody needs them made again.
+            tell_ended(self.world, task, attempt, AttemptOutcome.LOST, "finished")
+            self.state.outbox.let_go(task)
+            return
+        generations = {task: begun.parents.get(task, 1) for task in lost.producers}
+        reopened = await self._reopen(generations, begun)
+        standing = await self._postpone(task, attempt, generations, reopened)
+        tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
+        if standing.state is TaskState.FAILED:
+            self.herald.cascade(standing)  # a parent failed while it ran, and it waits in vain
+        if standing.needs_node:
+            self.state.queue.put(entry_for(standing))
+            await self.placer.are_placed([standing])
+        else:
+            self.state.outbox.let_go(task)
+
+    async def _reopen(self, generations: dict[TaskId, int], begun: Begun) -> list[Standing]:
+        """Reopen the producers and have them placed; return how each stands."""
+        reopens = [Reopen(task, generation) for task, generation in generations.items()]
+        answers = await self.store.call(reopens)
+        reopened = [answer for answer in answers if isinstance(answer, Standing)]
+        for answer in reopened:
+            if answer.granted:
+                now = self.world.kernel.now()
+                self.world.emit(TaskReopened(now, answer.task, answer.generation))
+        # Whoever had the files is down or does not serve: not the one to make them again.
+        had_them = {copy.node for copy in begun.copies}
+        needy = [answer for answer in reopened if answer.needs_node]
+        await self.placer.place_for_good(needy, Occasion.REOPENED, had_them)
+        return reopened
+
+    async def _postpone(
+        self,
+        task: TaskId,
+        attempt: AttemptId,
+        generations: dict[TaskId, int],
+        reopened: list[Standing],
+    ) -> Standing:
+        """End the attempt until the producers have run again; return how the task stands then."""
+        waits = [
+            Postpone(task, attempt, parent, generation)
+            for parent, generation in generations.items()
+        ]
+        # One that has run again meanwhile, but whose notice the task's shard forgot, tells it now.
+        notices = [
+            Notify(task, producer.task, producer.generation, copies=producer.copies)
+            for producer in reopened
+            if producer.state is TaskState.COMPLETE
+        ]
+        answers = await self.store.call([*waits, *notices, Look(task)])
+        return cast(Standing, answers[-1])
+
+    # --- a place that cannot be reached, a disk that is full -------------------------------------
+
+    async def on_transfer_failed(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        """Keep the task and try again after a while: nothing here is wrong with it or with us."""
+        standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
+        tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
+        await self.world.kernel.sleep(self.settings.retry_seconds_max)
+        if standing.needs_node:
+            self.state.queue.put(entry_for(standing))
+        else:
+            self.state.outbox.let_go(spec.id)
+
+    async def on_disk_full(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        """Send the task to another node. A node that is alone waits for room, for a while."""
+        if not self.placer.homes.is_alone:
+            await self._send_elsewhere(spec, attempt, reason)
+        elif self._may_wait_for_room(spec.id):
+            await self.on_transfer_failed(spec, attempt, reason)
+        else:
+            tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
+            self.state.outbox.fail(spec.id, attempt, reason)
+
+    def _may_wait_for_room(self, task: TaskId) -> bool:
+        """Whether to try once more: somebody may make room."""
+        self._no_room[task] = self._no_room.get(task, 0) + 1
+        return self._no_room[task] <= self.settings.full_disk_tries
+
+    async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        standing = await self.store.ask(Release(spec.id, attempt), Standing)
+        tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
+        if standing.needs_node:
+            await self.placer.place_for_good([standing], Occasion.NO_ROOM)
+        self.state.outbox.let_go(spec.id)

@@ -1,0 +1,63 @@
+"""What a node knows of itself: who it is, what it holds, what waits, runs, or is to be said.
+
+The node's components share this and nothing else. Nothing here waits; the components do.
+"""
+
+from dataward.model.operations import Commit
+from dataward.model.workflow import TaskId
+from dataward.node.attempts import Attempts
+from dataward.node.identity import Identity
+from dataward.node.outbox import Outbox
+from dataward.node.ready_queue import ReadyQueue
+from dataward.node.settings import NodeSettings
+from dataward.world import World
+
+
+class NodeState:
+    """One node's state, from its start to its end, through all its incarnations."""
+
+    def __init__(self, world: World, settings: NodeSettings) -> None:
+        self.identity = Identity(world.node, world.incarnation)
+        self.queue = ReadyQueue(world.kernel)
+        self.attempts = Attempts(world.kernel)
+        self.outbox = Outbox(world, settings, self.identity, self.queue)
+        self.lease_lost = world.kernel.flag()
+        self._abandoned: list[Commit] = []
+        self._is_draining = False
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether what runs may end, but nothing more is begun."""
+        return self._is_draining
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no attempt is under way, nor any outcome on its way to the store."""
+        return not self.attempts and not self.outbox.is_busy
+
+    def knows(self, task: TaskId) -> bool:
+        """Whether the task waits or runs here, or its outcome is on its way to the store."""
+        return task in self.queue or task in self.attempts or self.outbox.is_about(task)
+
+    def drain(self) -> None:
+        """Begin nothing more. What runs goes on, and is committed when it ends."""
+        self._is_draining = True
+        self.attempts.cancel_unstarted()
+
+    def lose_lease(self, incarnation: int) -> None:
+        """Others are taking over what this incarnation held: drop all of it, become the next.
+
+        Nothing happens if that incarnation is already past, or has not joined and so has no lease.
+        """
+        if incarnation != self.identity.incarnation or not self.identity.joined:
+            return
+        self.attempts.cancel_all()
+        self.queue.clear()
+        self._abandoned += self.outbox.forget()
+        self.identity.become(incarnation + 1)
+        self.lease_lost.set()
+
+    def take_abandoned(self) -> list[Commit]:
+        """The commits that were on their way when a lease was lost, each returned once."""
+        abandoned, self._abandoned = self._abandoned, []
+        return abandoned

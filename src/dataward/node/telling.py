@@ -1,0 +1,52 @@
+"""The events that say what became of a node's attempts, each made in one place."""
+
+from dataward.model.events import AttemptAdvanced, AttemptEnded, AttemptMeasured, TaskFinished
+from dataward.model.ids import NOBODY, AttemptId, NodeId, node_of
+from dataward.model.states import AttemptOutcome, FailureCause, TaskState
+from dataward.model.workflow import TaskId
+from dataward.world import RunResult, World
+
+
+def tell_ended(
+    world: World,
+    task: TaskId,
+    attempt: AttemptId,
+    outcome: AttemptOutcome,
+    reason: str = "",
+    cause: FailureCause = FailureCause.TASK,
+) -> None:
+    """An attempt of this node is over."""
+    now = world.kernel.now()
+    world.emit(AttemptEnded(now, task, attempt, world.node, outcome, reason, cause))
+
+
+def tell_advanced(
+    world: World, task: TaskId, attempt: AttemptId, state: TaskState, at: float
+) -> None:
+    """An attempt of this node has come so far."""
+    world.emit(AttemptAdvanced(at, task, attempt, world.node, state))
+
+
+def tell_measured(world: World, task: TaskId, attempt: AttemptId, result: RunResult) -> None:
+    """What a run took, and how its process ended."""
+    world.emit(
+        AttemptMeasured(
+            result.ended_at,
+            task,
+            attempt,
+            world.node,
+            result.exit_code,
+            result.signal,
+            result.wall_seconds,
+            result.cpu_seconds,
+            result.peak_memory_bytes,
+        )
+    )
+
+
+def tell_finished(
+    world: World, task: TaskId, attempt: AttemptId, state: TaskState, generation: int
+) -> None:
+    """The store has a task's outcome; ``attempt`` is NOBODY if it failed with a parent."""
+    node: NodeId = node_of(attempt) if attempt != NOBODY else world.node
+    world.emit(TaskFinished(world.kernel.now(), task, attempt, node, state, generation))

@@ -1,0 +1,73 @@
+"""One pass over a workflow: the tasks that are due, run to their ends in a session."""
+
+import gc
+from collections.abc import Callable
+
+from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.session import Session
+from dataward.model.events import TaskFinished, TaskReopened
+from dataward.model.states import TaskState
+from dataward.model.workflow import Workflow
+from dataward.node.client import Client
+from dataward.runs.housekeeping import Housekeeping
+
+TICK_SECONDS = 0.25
+
+
+class WorkflowPass:
+    """Make it inside ``kernel.run``; whoever hears of events passes the two kinds on."""
+
+    def __init__(
+        self,
+        kernel: AsyncioKernel,
+        session: Session,
+        remaining: Workflow,
+        housekeeping: Housekeeping,
+        on_tick: Callable[[float], None],
+    ) -> None:
+        self._kernel = kernel
+        self._session = session
+        self._housekeeping = housekeeping
+        self._on_tick = on_tick
+        self._left = set(remaining.task_ids)
+        self._over = kernel.flag()
+        self._is_interrupted = False
+
+    @property
+    def running(self) -> int:
+        """How many tasks run."""
+        return self._session.running
+
+    async def run(self, client: Client) -> None:
+        """Submit, and wait until every task has finished, or all that ran has if interrupted."""
+        await self._session.start()
+        await client.submit()
+        gc.freeze()  # what was submitted lives to the end
+        if self._is_interrupted:
+            self._session.drain()
+        while not await self._over.wait(TICK_SECONDS):
+            self._on_tick(self._kernel.now())
+            self._housekeeping.settle()
+            if self._session.failure is not None:
+                raise self._session.failure
+            if self._is_interrupted and self._session.is_idle:
+                break
+        self._housekeeping.on_end()
+
+    def interrupt(self, *, again: bool) -> None:
+        """Begin nothing more; asked again, end what runs."""
+        self._is_interrupted = True
+        if again:
+            self._over.set()
+        else:
+            self._session.drain()
+
+    def on_finished(self, event: TaskFinished) -> None:
+        self._left.discard(event.task)
+        if event.state is TaskState.COMPLETE:
+            self._housekeeping.on_complete(event.task)
+        if not self._left:
+            self._over.set()
+
+    def on_reopened(self, event: TaskReopened) -> None:
+        self._left.add(event.task)

@@ -1,0 +1,14 @@
+"""Every strategy there is, by name."""
+
+from dataward.errors import SettingError
+from dataward.strategies import adage
+from dataward.strategies.strategy import Strategy
+
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in adage.ALL}
+
+
+def strategy_named(name: str) -> Strategy:
+    """The strategy of that name. Raises SettingError, which lists those there are."""
+    if name not in STRATEGIES:
+        raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]
