@@ -426,7 +426,7 @@ def test_a_deadlock_of_many_names_the_first_few(kernel):
             kernel.spawn(wait(event), f"w{n}")
         await event.wait()
 
-    with pytest.raises(Deadlock, match=r"11 wait: main \(on an event\), w0 .* w3 .* and 6 more"):
+    with pytest.raises(Deadlock, match=r"11 wait: main \(on a flag\), w0 .* w3 .* and 6 more"):
         kernel.run(main())
 
 
@@ -502,7 +502,7 @@ def test_waiting_with_a_time_limit_again_and_again_leaves_nothing_behind(kernel)
                 await queue.get(1.0)
             with pytest.raises(TimedOut):
                 await other.join(1.0)
-        return len(event._waiters), len(queue._getters), len(other._joiners)
+        return len(event._waiters), len(queue._getters), len(other.joiners)
 
     assert kernel.run(main()) == (0, 0, 0)
 
@@ -598,7 +598,7 @@ def times_on_the_virtual_kernel(program, on_step=None):
 def times_on_simpy(program):
     env = simpy.Environment()
     queues = [simpy.Store(env) for _ in range(3)]
-    events = [env.flag() for _ in range(3)]
+    events = [env.event() for _ in range(3)]
     log = []
 
     def process(name, steps):

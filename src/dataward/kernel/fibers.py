@@ -21,15 +21,15 @@ T = TypeVar("T")
 class WaitingPlace(Protocol):
     """Where a fiber waits: a flag, a queue, or another fiber's end."""
 
-    def _withdraw(self, fiber: VirtualFiber[Any]) -> None:
+    def withdraw(self, fiber: VirtualFiber[Any]) -> None:
         """The fiber no longer waits here."""
         ...
 
-    def _take_back(self, handed: Any) -> None:
+    def take_back(self, handed: Any) -> None:
         """The fiber was handed this but will never pick it up."""
         ...
 
-    def _kind(self) -> str:
+    def kind(self) -> str:
         """What to call this place in a message."""
         ...
 
@@ -61,155 +61,155 @@ class _Interrupt:
     So a cancellation costs the loop no check: it sends to whatever the fiber holds.
     """
 
-    __slots__ = ("_coroutine", "_fiber")
+    __slots__ = ("_fiber", "coroutine")
 
     def __init__(self, fiber: VirtualFiber[Any]) -> None:
         self._fiber = fiber
-        self._coroutine = fiber._coroutine
+        self.coroutine = fiber.coroutine
 
     def send(self, _: None) -> Any:
-        self._fiber._coroutine = self._coroutine
-        return self._coroutine.throw(Cancelled())
+        self._fiber.coroutine = self.coroutine
+        return self.coroutine.throw(Cancelled())
 
 
 class VirtualFiber(Generic[T]):
     """A coroutine on the virtual kernel: where it stands, and who waits for it.
 
-    At any moment it is in exactly one place: running (`kernel._current`), ready (in the kernel's
-    line, once), asleep (due at `_wake`), waiting (`_waits_on`, and due at `_wake` if the wait has
+    At any moment it is in exactly one place: running (`kernel.current`), ready (in the kernel's
+    line, once), asleep (due at `wake`), waiting (`waits_on`, and due at `wake` if the wait has
     a time limit), or over (`_coroutine` is `_GONE`). `_value` is what it has been handed but not
     yet picked up and, when it is over, what it returned.
     """
 
     __slots__ = (
         "_cancelled",
-        "_coroutine",
         "_error",
-        "_joiners",
         "_kernel",
         "_value",
-        "_waits_on",
-        "_wake",
+        "coroutine",
+        "joiners",
         "name",
+        "waits_on",
+        "wake",
     )
 
     def __init__(self, kernel: Timeline, coroutine: Coroutine[Any, Any, T], name: str) -> None:
         self.name: str = name or getattr(coroutine, "__qualname__", "fiber")
         self._kernel = kernel
-        self._coroutine: Any = coroutine
+        self.coroutine: Any = coroutine
         self._value: Any = _NOTHING
         self._error: BaseException | None = None
-        self._wake: float | None = None
-        self._waits_on: WaitingPlace | None = None
-        self._joiners: list[VirtualFiber[Any]] | None = None
+        self.wake: float | None = None
+        self.waits_on: WaitingPlace | None = None
+        self.joiners: list[VirtualFiber[Any]] | None = None
         self._cancelled = False
 
     def done(self) -> bool:
-        return self._coroutine is _GONE
+        return self.coroutine is _GONE
 
     def cancel(self) -> None:
-        if self._cancelled or self._coroutine is _GONE:
+        if self._cancelled or self.coroutine is _GONE:
             return
         self._cancelled = True
         kernel = self._kernel
-        if kernel._current is self:
+        if kernel.current is self:
             # It must reach its next await first; by the callback's turn it has.
-            kernel.call_at(kernel._now, self._interrupt)
-        elif inspect.getcoroutinestate(self._coroutine) == inspect.CORO_CREATED:
-            self._coroutine.close()
-            self._finish(None, FiberCancelled(self.name))
+            kernel.call_at(kernel.time, self._interrupt)
+        elif inspect.getcoroutinestate(self.coroutine) == inspect.CORO_CREATED:
+            self.coroutine.close()
+            self.finish(None, FiberCancelled(self.name))
         else:
             self._interrupt()
 
-    def _vacate(self) -> Coroutine[Any, Any, T]:
+    def vacate(self) -> Coroutine[Any, Any, T]:
         """Leave wherever it waits and hand over the coroutine, to be resumed no more."""
         self._leave_place()
-        held = self._coroutine
-        coroutine: Coroutine[Any, Any, T] = held._coroutine if type(held) is _Interrupt else held
+        held = self.coroutine
+        coroutine: Coroutine[Any, Any, T] = held.coroutine if type(held) is _Interrupt else held
         return coroutine
 
-    def _whereabouts(self) -> str:
+    def whereabouts(self) -> str:
         """What it waits on, for a message."""
-        if self._waits_on is not None:
-            return self._waits_on._kind()
-        if self._kernel._is_armed(self):
+        if self.waits_on is not None:
+            return self.waits_on.kind()
+        if self._kernel.is_armed(self):
             return "the end of time"
         return "something that is not the kernel's"
 
     def _interrupt(self) -> None:
-        if self._coroutine is _GONE:
+        if self.coroutine is _GONE:
             return
         was_ready = not self._leave_place()
-        self._coroutine = _Interrupt(self)
+        self.coroutine = _Interrupt(self)
         if not was_ready:
-            self._kernel._ready.append(self)
+            self._kernel.ready.append(self)
 
     def _leave_place(self) -> bool:
         """Stop sleeping or waiting, giving back what was handed over. False if it was ready."""
         handed = self._value
-        place = self._waits_on
-        armed = self._kernel._is_armed(self)
+        place = self.waits_on
+        armed = self._kernel.is_armed(self)
         if armed:
-            self._kernel._disarm(self)
+            self._kernel.disarm(self)
         if place is not None:
-            self._waits_on = None
+            self.waits_on = None
             self._value = _NOTHING
             if handed is _NOTHING:
-                place._withdraw(self)
+                place.withdraw(self)
             else:
-                place._take_back(handed)
+                place.take_back(handed)
         return armed or (place is not None and handed is _NOTHING)
 
     @awaitable
     def join(self, timeout_seconds: float | None = None) -> Generator[None, None, T]:
-        if self._coroutine is not _GONE:
+        if self.coroutine is not _GONE:
             kernel = self._kernel
-            fiber = kernel._current
+            fiber = kernel.current
             if timeout_seconds is None:
-                fiber._wake = None
-            elif not kernel._arm(fiber, kernel._now + timeout_seconds):
+                fiber.wake = None
+            elif not kernel.arm(fiber, kernel.time + timeout_seconds):
                 raise TimedOut(self.name, timeout_seconds)
-            if self._joiners is None:
-                self._joiners = []
-            self._joiners.append(fiber)
-            fiber._waits_on = self
+            if self.joiners is None:
+                self.joiners = []
+            self.joiners.append(fiber)
+            fiber.waits_on = self
             yield
             if fiber._value is _NOTHING:
-                if fiber._waits_on is not None:
-                    fiber._waits_on = None
-                    self._joiners.remove(fiber)
+                if fiber.waits_on is not None:
+                    fiber.waits_on = None
+                    self.joiners.remove(fiber)
                 assert timeout_seconds is not None
                 raise TimedOut(self.name, timeout_seconds)
-            fiber._waits_on = None
+            fiber.waits_on = None
             fiber._value = _NOTHING
-        return self._outcome()
+        return self.outcome()
 
-    def _outcome(self) -> T:
+    def outcome(self) -> T:
         if self._error is not None:
             raise self._error
         result: T = self._value
         return result
 
-    def _finish(self, value: Any, error: BaseException | None) -> None:
-        self._coroutine = _GONE
+    def finish(self, value: Any, error: BaseException | None) -> None:
+        self.coroutine = _GONE
         self._value = value
         self._error = error
         kernel = self._kernel
-        kernel._forget(self)
-        for joiner in self._joiners or ():
+        kernel.forget(self)
+        for joiner in self.joiners or ():
             joiner._value = True
-            if joiner._wake is not None:
-                kernel._disarm(joiner)
-            kernel._ready.append(joiner)
+            if joiner.wake is not None:
+                kernel.disarm(joiner)
+            kernel.ready.append(joiner)
 
-    def _withdraw(self, fiber: VirtualFiber[Any]) -> None:
-        assert self._joiners is not None
-        self._joiners.remove(fiber)
+    def withdraw(self, fiber: VirtualFiber[Any]) -> None:
+        assert self.joiners is not None
+        self.joiners.remove(fiber)
 
-    def _take_back(self, handed: object) -> None:
+    def take_back(self, handed: object) -> None:
         """Joiners are handed only the news that the fiber is over."""
 
-    def _kind(self) -> str:
+    def kind(self) -> str:
         return f"the end of {self.name}"
 
 
@@ -233,9 +233,9 @@ class VirtualFlag:
             kernel = self._kernel
             for fiber in waiters:
                 fiber._value = True
-                if fiber._wake is not None:
-                    kernel._disarm(fiber)
-                kernel._ready.append(fiber)
+                if fiber.wake is not None:
+                    kernel.disarm(fiber)
+                kernel.ready.append(fiber)
 
     def clear(self) -> None:
         self._set = False
@@ -248,34 +248,34 @@ class VirtualFlag:
         if self._set:
             return True
         kernel = self._kernel
-        fiber = kernel._current
+        fiber = kernel.current
         if timeout_seconds is None:
-            fiber._wake = None
-        elif not kernel._arm(fiber, kernel._now + timeout_seconds):
+            fiber.wake = None
+        elif not kernel.arm(fiber, kernel.time + timeout_seconds):
             return False
         if self._waiters is None:
             self._waiters = {fiber: None}
         else:
             self._waiters[fiber] = None
-        fiber._waits_on = self
+        fiber.waits_on = self
         yield
         if fiber._value is _NOTHING:
-            if fiber._waits_on is not None:
-                fiber._waits_on = None
+            if fiber.waits_on is not None:
+                fiber.waits_on = None
                 del self._waiters[fiber]
             return False
-        fiber._waits_on = None
+        fiber.waits_on = None
         fiber._value = _NOTHING
         return True
 
-    def _withdraw(self, fiber: VirtualFiber[Any]) -> None:
+    def withdraw(self, fiber: VirtualFiber[Any]) -> None:
         assert self._waiters is not None
         del self._waiters[fiber]
 
-    def _take_back(self, handed: object) -> None:
+    def take_back(self, handed: object) -> None:
         """Waiters are handed only the news that the flag went up."""
 
-    def _kind(self) -> str:
+    def kind(self) -> str:
         return "a flag"
 
 
@@ -295,9 +295,9 @@ class VirtualQueue(Generic[T]):
         if self._getters:
             fiber = self._getters.pop(0)
             fiber._value = item
-            if fiber._wake is not None:
-                self._kernel._disarm(fiber)
-            self._kernel._ready.append(fiber)
+            if fiber.wake is not None:
+                self._kernel.disarm(fiber)
+            self._kernel.ready.append(fiber)
         elif self._items is None:
             self._items = deque((item,))
         else:
@@ -308,22 +308,22 @@ class VirtualQueue(Generic[T]):
         if self._items:
             return self._items.popleft()
         kernel = self._kernel
-        fiber = kernel._current
+        fiber = kernel.current
         if timeout_seconds is None:
-            fiber._wake = None
-        elif not kernel._arm(fiber, kernel._now + timeout_seconds):
+            fiber.wake = None
+        elif not kernel.arm(fiber, kernel.time + timeout_seconds):
             raise TimedOut("a queue", timeout_seconds)
         self._getters.append(fiber)
-        fiber._waits_on = self
+        fiber.waits_on = self
         yield
         item: T = fiber._value
         if item is _NOTHING:
-            if fiber._waits_on is not None:
-                fiber._waits_on = None
+            if fiber.waits_on is not None:
+                fiber.waits_on = None
                 self._getters.remove(fiber)
             assert timeout_seconds is not None
             raise TimedOut("a queue", timeout_seconds)
-        fiber._waits_on = None
+        fiber.waits_on = None
         fiber._value = _NOTHING
         return item
 
@@ -335,10 +335,10 @@ class VirtualQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._items or ())
 
-    def _withdraw(self, fiber: VirtualFiber[Any]) -> None:
+    def withdraw(self, fiber: VirtualFiber[Any]) -> None:
         self._getters.remove(fiber)
 
-    def _take_back(self, handed: T) -> None:
+    def take_back(self, handed: T) -> None:
         if self._getters:
             self.put(handed)
         elif self._items is None:
@@ -346,5 +346,5 @@ class VirtualQueue(Generic[T]):
         else:
             self._items.appendleft(handed)
 
-    def _kind(self) -> str:
+    def kind(self) -> str:
         return "a queue"

@@ -20,14 +20,14 @@ _HEAP_ALWAYS_ALLOWED = 64
 class Sleeper(Protocol):
     """What can be due at an instant: a fiber or a `Timer`."""
 
-    _wake: float | None
+    wake: float | None
 
 
 class Turn(Protocol):
     """What can stand in the line of those ready: the kernel sends None to its coroutine."""
 
     @property
-    def _coroutine(self) -> Any: ...
+    def coroutine(self) -> Any: ...
 
 
 class Timeline(ABC):
@@ -37,13 +37,13 @@ class Timeline(ABC):
     first come first served; time moves on when nobody is ready.
     """
 
-    __slots__ = ("_buckets", "_current", "_heap", "_now", "_ready")
+    __slots__ = ("_buckets", "_heap", "current", "ready", "time")
 
     def __init__(self) -> None:
-        self._now = 0.0
+        self.time = 0.0
         # What runs now: a fiber, a callback's place in the line, or None.
-        self._current: Any = None
-        self._ready: deque[Any] = deque()
+        self.current: Any = None
+        self.ready: deque[Any] = deque()
         # Every instant in `_buckets` is in the heap; the heap may also hold instants whose
         # last sleeper was woken early. Both hold only instants after `_now`, but for the one
         # being served, which stays atop the heap until its fiber has had its turn.
@@ -51,15 +51,15 @@ class Timeline(ABC):
         self._buckets: dict[float, Any] = {}
 
     def now(self) -> float:
-        return self._now
+        return self.time
 
     def call_at(self, time: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         """Call back at an instant, or in this one if it has passed. A failure fails the run."""
         wake = time + 0.0  # A whole number must not become the clock's.
         timer = Timer(self, callback, arguments, wake)
         # `_arm`, written out: a call saved here is a tenth of what a callback costs.
-        if not wake > self._now:
-            self._ready.append(_CallbackTurn(timer))
+        if not wake > self.time:
+            self.ready.append(_CallbackTurn(timer))
         elif self._buckets.setdefault(wake, timer) is timer:
             heappush(self._heap, wake)
         else:
@@ -67,14 +67,14 @@ class Timeline(ABC):
         return timer
 
     @abstractmethod
-    def _forget(self, fiber: Any) -> None:
+    def forget(self, fiber: Any) -> None:
         """A fiber is over: whoever keeps the list of fibers takes it off."""
 
-    def _arm(self, sleeper: Sleeper, wake: float) -> bool:
+    def arm(self, sleeper: Sleeper, wake: float) -> bool:
         """Make it due at a later instant. False, and nothing done, if that is not later."""
-        if not wake > self._now:
+        if not wake > self.time:
             return False
-        sleeper._wake = wake
+        sleeper.wake = wake
         if self._buckets.setdefault(wake, sleeper) is sleeper:
             heappush(self._heap, wake)
         else:
@@ -88,17 +88,17 @@ class Timeline(ABC):
         else:
             self._buckets[wake] = {due: None, sleeper: None}
 
-    def _is_armed(self, sleeper: Sleeper) -> bool:
-        wake = sleeper._wake
+    def is_armed(self, sleeper: Sleeper) -> bool:
+        wake = sleeper.wake
         if wake is None:
             return False
         due = self._buckets.get(wake)
         return due is sleeper or (due.__class__ is dict and sleeper in due)
 
-    def _disarm(self, sleeper: Any) -> None:
+    def disarm(self, sleeper: Any) -> None:
         """It is no longer due. Its instant stays in the heap until reached or swept out."""
         buckets, heap = self._buckets, self._heap
-        wake = sleeper._wake
+        wake = sleeper.wake
         due = buckets[wake]
         if due is sleeper:
             del buckets[wake]
@@ -111,32 +111,32 @@ class Timeline(ABC):
 
     def _sweep(self) -> None:
         """Drop the dead instants from the heap, in place, as the loop holds on to it."""
-        served = self._heap[0] == self._now
+        served = self._heap[0] == self.time
         self._heap[:] = self._buckets
         if served:
-            self._heap.append(self._now)
+            self._heap.append(self.time)
         heapify(self._heap)
 
     def _make_ready(self, now: float, due: Any) -> None:
         """Put in line, in order of arrival, what is due now; None if all were woken early."""
         if due is None:
             return
-        self._now = now
+        self.time = now
         for sleeper in due if due.__class__ is dict else (due,):
             if sleeper.__class__ is Timer:
-                self._ready.append(_CallbackTurn(sleeper))
+                self.ready.append(_CallbackTurn(sleeper))
                 continue
-            if sleeper._waits_on is not None:
+            if sleeper.waits_on is not None:
                 # Its time is up now, even if another fiber of this instant would have woken it.
-                sleeper._waits_on._withdraw(sleeper)
-                sleeper._waits_on = None
-            self._ready.append(sleeper)
+                sleeper.waits_on.withdraw(sleeper)
+                sleeper.waits_on = None
+            self.ready.append(sleeper)
 
 
 class Timer:
     """A callback due at an instant; cheaper than a fiber that sleeps."""
 
-    __slots__ = ("_arguments", "_callback", "_kernel", "_wake")
+    __slots__ = ("_arguments", "_callback", "_kernel", "wake")
 
     def __init__(
         self,
@@ -148,15 +148,15 @@ class Timer:
         self._kernel = kernel
         self._callback = callback
         self._arguments = arguments
-        self._wake = wake
+        self.wake = wake
 
     def cancel(self) -> None:
         """The callback will not be called, if it has not been yet."""
         if self._callback is not None:
             self._callback = None
             self._arguments = ()
-            if self._kernel._is_armed(self):
-                self._kernel._disarm(self)
+            if self._kernel.is_armed(self):
+                self._kernel.disarm(self)
 
     def send(self, _: None) -> None:
         callback = self._callback
@@ -168,7 +168,7 @@ class Timer:
 class _CallbackTurn:
     """A callback's place in the line of ready fibers."""
 
-    __slots__ = ("_coroutine",)
+    __slots__ = ("coroutine",)
 
     def __init__(self, timer: Timer) -> None:
-        self._coroutine = timer
+        self.coroutine = timer

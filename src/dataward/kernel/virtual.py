@@ -71,7 +71,7 @@ class VirtualKernel(Timeline):
             raise RuntimeError("the run is over: nothing more can be spawned")
         fiber = VirtualFiber(self, coroutine, name)
         self._fibers[fiber] = None
-        self._ready.append(fiber)
+        self.ready.append(fiber)
         return fiber
 
     def flag(self) -> VirtualFlag:
@@ -88,11 +88,11 @@ class VirtualKernel(Timeline):
         Those who join it see `FiberCancelled`; an item it had been handed but not yet seen goes
         back to its queue. A fiber cannot kill itself, as it would have to go on to its next await.
         """
-        assert fiber is not self._current, "a fiber cannot kill itself"
+        assert fiber is not self.current, "a fiber cannot kill itself"
         if fiber.done():
             return
-        self._graveyard.append(fiber._vacate())
-        fiber._finish(None, FiberCancelled(fiber.name))
+        self._graveyard.append(fiber.vacate())
+        fiber.finish(None, FiberCancelled(fiber.name))
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         fiber = self.spawn(main, "main")
@@ -100,11 +100,11 @@ class VirtualKernel(Timeline):
         try:
             self._drive(_LAST_INSTANT)
             if not fiber.done() and self._failure is None:
-                self._fail(Deadlock([(f.name, f._whereabouts()) for f in self._fibers]))
+                self._fail(Deadlock([(f.name, f.whereabouts()) for f in self._fibers]))
         finally:
             self.close()
         self._raise_failure()
-        return fiber._outcome()
+        return fiber.outcome()
 
     def run_until(self, time: float) -> None:
         """Run everything due up to and at this time, and move the clock there.
@@ -113,7 +113,7 @@ class VirtualKernel(Timeline):
         """
         self._drive(min(time, _LAST_INSTANT))
         self._raise_failure()
-        self._now = max(self._now, float(time))
+        self.time = max(self.time, float(time))
 
     def step(self) -> bool:
         """Resume one fiber or make one call, moving the clock if need be; False if none is due."""
@@ -148,7 +148,7 @@ class VirtualKernel(Timeline):
             else:
                 self._loop_in_steps(limit, self.on_step)
         finally:
-            self._current = None
+            self.current = None
 
     def _loop(self, limit: float) -> None:
         """Run until halted, or until nothing is due up to the limit. The heart of the kernel.
@@ -157,22 +157,22 @@ class VirtualKernel(Timeline):
         be woken. The one that sleeps, wakes and sleeps again is served without leaving this
         function, and its new instant takes the old one's place atop the heap in one operation.
         """
-        heap, ready = self._heap, self._ready
+        heap, ready = self._heap, self.ready
         take_ready = ready.popleft
         take_due = self._buckets.pop
         keep = self._buckets.setdefault
         while True:
             while ready:
                 turn = take_ready()
-                self._current = turn
+                self.current = turn
                 try:
-                    seconds = turn._coroutine.send(None)
+                    seconds = turn.coroutine.send(None)
                 except BaseException as end:
                     self._settle(turn, end)
                     if self._halted:
                         return
                     continue
-                if seconds is not None and not self._arm(turn, self._now + seconds):
+                if seconds is not None and not self.arm(turn, self.time + seconds):
                     ready.append(turn)
             if not heap or heap[0] > limit:
                 return
@@ -183,8 +183,8 @@ class VirtualKernel(Timeline):
                 if fiber.__class__ is not Timer:
                     self._make_ready(now, fiber)
                     continue
-                self._now = now
-                self._current = None
+                self.time = now
+                self.current = None
                 try:
                     fiber.send(None)
                 except BaseException as end:
@@ -192,10 +192,10 @@ class VirtualKernel(Timeline):
                     if self._halted:
                         return
                 continue
-            self._now = now
-            self._current = fiber
+            self.time = now
+            self.current = fiber
             try:
-                seconds = fiber._coroutine.send(None)
+                seconds = fiber.coroutine.send(None)
             except BaseException as end:
                 heappop(heap)
                 self._settle(fiber, end)
@@ -205,7 +205,7 @@ class VirtualKernel(Timeline):
             if seconds is None:
                 heappop(heap)
             elif (wake := now + seconds) > now:
-                fiber._wake = wake
+                fiber.wake = wake
                 if keep(wake, fiber) is fiber:
                     heapreplace(heap, wake)
                 else:
@@ -224,21 +224,21 @@ class VirtualKernel(Timeline):
                 self._fail(broken)
 
     def _step(self, limit: float) -> bool:
-        while not self._ready:
+        while not self.ready:
             if not self._heap or self._heap[0] > limit:
                 return False
             now = heappop(self._heap)
             self._make_ready(now, self._buckets.pop(now, None))
-        turn: Any = self._ready.popleft()
-        self._current = turn
+        turn: Any = self.ready.popleft()
+        self.current = turn
         try:
-            seconds = turn._coroutine.send(None)
+            seconds = turn.coroutine.send(None)
         except BaseException as end:
             self._settle(turn, end)
         else:
-            if seconds is not None and not self._arm(turn, self._now + seconds):
-                self._ready.append(turn)
-        self._current = None
+            if seconds is not None and not self.arm(turn, self.time + seconds):
+                self.ready.append(turn)
+        self.current = None
         return True
 
     # Ends.
@@ -250,22 +250,22 @@ class VirtualKernel(Timeline):
         if not isinstance(turn, VirtualFiber):
             self._fail(end)
         elif isinstance(end, StopIteration):
-            turn._finish(end.value, None)
+            turn.finish(end.value, None)
         elif isinstance(end, Cancelled):
-            turn._finish(None, FiberCancelled(turn.name))
+            turn.finish(None, FiberCancelled(turn.name))
         else:
-            turn._finish(None, end)
-            is_watched = turn._joiners and isinstance(end, Exception)
+            turn.finish(None, end)
+            is_watched = turn.joiners and isinstance(end, Exception)
             if turn is self._target or not is_watched:
                 self._fail(end)
 
-    def _forget(self, fiber: VirtualFiber[Any]) -> None:
+    def forget(self, fiber: VirtualFiber[Any]) -> None:
         del self._fibers[fiber]
         if fiber is self._target:
             self._halted = True
-            if fiber is not self._current:
+            if fiber is not self.current:
                 # Another fiber ended it, and the loop looks up only when something ends by itself.
-                self.call_at(self._now, _look_up)
+                self.call_at(self.time, _look_up)
 
     def _fail(self, error: BaseException) -> None:
         self._halted = True

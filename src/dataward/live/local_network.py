@@ -43,6 +43,7 @@ class Wires:
 
     def deliver(self, to: NodeId, message: Message) -> None:
         """Hand a message over to a node."""
+        self.messages += 1
         self.inboxes[to].put(message)
 
     def spoil_elsewhere(self, file: FileId, here: DepotDisk) -> None:
@@ -69,7 +70,6 @@ class LocalNetwork:
     inbox: Queue[Message]
 
     def send(self, to: NodeId, message: Message) -> None:
-        self.wires.messages += 1
         self.wires.deliver(to, message)
 
     async def fetch(self, file: InputFile, source: NodeId) -> None:

@@ -39,6 +39,14 @@ class PendingOrder:
     is_recalled: bool = False
     following: "PendingOrder | None" = None  # begun when this one ended
 
+    def follow_with(self, following: "PendingOrder | None") -> None:
+        """This order has ended; the process goes on with that one."""
+        self.following = following
+
+    def recall(self, is_recalled: bool = True) -> None:
+        """Note that the process is asked to give it back, or has done so."""
+        self.is_recalled = is_recalled
+
     async def over(self) -> Report:
         """Wait for the report; then tell the one that followed when it began."""
         report = await self.report
@@ -91,7 +99,7 @@ class RunnerConnection(asyncio.Protocol):
 
     def recall(self, pending: PendingOrder) -> None:
         """Ask for a pending back, if it has not begun."""
-        pending.is_recalled = True
+        pending.recall()
         self._send(Recall(), pending.number)
 
     def call_off(self, pending: PendingOrder) -> None:
@@ -145,7 +153,7 @@ class RunnerConnection(asyncio.Protocol):
         if report.not_begun:
             self._owner.on_returned(pending)
             return
-        pending.following = self.current
+        pending.follow_with(self.current)
         if not pending.report.done():
             pending.report.set_result(report)
         elif pending.following is not None:  # nobody waits for what was called off
@@ -155,9 +163,8 @@ class RunnerConnection(asyncio.Protocol):
 
     def watch(self) -> None:
         """Notice its end even if a fork of it, made by a call, holds the socket open."""
-        if hasattr(os, "pidfd_open"):
-            self._pidfd = os.pidfd_open(self.pid)
-            asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
+        self._pidfd = os.pidfd_open(self.pid)
+        asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
 
     def _on_end(self) -> None:
         self._unwatch()

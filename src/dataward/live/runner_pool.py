@@ -161,7 +161,7 @@ class RunnerPool:
         self._give_out()
 
     def on_returned(self, pending: PendingOrder) -> None:
-        pending.is_recalled = False
+        pending.recall(False)
         if not pending.report.done():
             self._waiting.appendleft(pending)
 

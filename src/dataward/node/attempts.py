@@ -14,6 +14,9 @@ class _UnderWay:
     generation: int
     is_started: bool = False  # its process runs, or has run
 
+    def start(self) -> None:
+        self.is_started = True
+
 
 class Attempts:
     def __init__(self, kernel: Kernel) -> None:
@@ -38,7 +41,7 @@ class Attempts:
     def start(self, task: TaskId) -> None:
         """Its process runs from now on."""
         if task in self._under_way:
-            self._under_way[task].is_started = True
+            self._under_way[task].start()
 
     def end(self, task: TaskId) -> None:
         del self._under_way[task]

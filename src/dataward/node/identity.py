@@ -29,6 +29,10 @@ class Identity:
         self._attempts += 1
         return attempt_id(self.node, self.incarnation, self._attempts)
 
+    def join(self) -> None:
+        """The store knows this incarnation from now on."""
+        self.joined = True
+
     def become(self, incarnation: int) -> None:
         """Go on as an incarnation that the store does not know yet, and that holds nothing."""
         assert incarnation > self.incarnation, "an incarnation never comes back"

@@ -39,7 +39,7 @@ class Lease:
             if member.current:
                 break
             identity.become(member.incarnation + 1)
-        identity.joined = True
+        identity.join()
         now = self.world.kernel.now()
         self.world.emit(NodeJoined(now, self.world.node, identity.incarnation))
         self.state.queue.wanted.set()

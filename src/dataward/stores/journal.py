@@ -251,10 +251,7 @@ def _write_whole(path: Path, payloads: Iterable[bytes]) -> int:
 
 
 def _sync(file: int) -> None:
-    if hasattr(os, "fdatasync"):  # macOS has none
-        os.fdatasync(file)
-    else:
-        os.fsync(file)
+    os.fdatasync(file)
 
 
 def _sync_directory(directory: Path) -> None:
