@@ -9,6 +9,7 @@ from cli.conftest import Dataward
 from cli.recorded_runs import a_good_run, a_recorded_run, write_log
 from dataward.cli import clean
 from dataward.cli.exit_codes import ExitCode
+from dataward.live.sandbox import place_in_depot
 from dataward.model.operations import OutputFile
 from dataward.model.workflow import FileId, TaskId
 from dataward.runs.outcomes import Outcome, save_outcomes
@@ -25,12 +26,17 @@ def a_used_directory(name: str = "diamond.run") -> RunDirectory:
     directory = RunDirectory(Path(name))
     put(directory.work / "n0" / "scratch", 5000)
     put(directory.outputs / "out", 50)
-    put(directory.depot / "n0" / USED[:2] / USED, 100)
-    put(directory.depot / "n0" / UNUSED[:2] / UNUSED, 200)
+    put(place_of(directory, USED), 100)
+    put(place_of(directory, UNUSED), 200)
     put(directory.depot / "n0" / "incoming" / "17.1", 300)
     outcome = Outcome("recipe", (), (OutputFile(FileId("a"), 100, USED),))
     save_outcomes(directory.outcomes, {TaskId("split"): outcome})
     return directory
+
+
+def place_of(directory: RunDirectory, digest: str) -> Path:
+    """Where a depot keeps a file with this content."""
+    return Path(place_in_depot(str(directory.depot / "n0"), digest, "17-abcd-1"))
 
 
 def put(path: Path, size_bytes: int) -> None:
@@ -61,7 +67,7 @@ def test_old_runs_work_and_unused_files_go_and_the_rest_stays(dataward: Dataward
     assert everything(directory.path / "3") == kept
     assert list(directory.work.iterdir()) == []
     left = [path.name for path in directory.depot.rglob("*") if path.is_file()]
-    assert left == [USED]
+    assert left == [place_of(directory, USED).name]
     assert (directory.outputs / "out").exists()
     assert directory.outcomes.exists()
 
@@ -80,7 +86,7 @@ def test_the_room_freed_is_told(dataward: Dataward) -> None:
 
 def test_a_file_with_a_link_elsewhere_frees_nothing(dataward: Dataward) -> None:
     directory = a_used_directory()
-    unused = directory.depot / "n0" / UNUSED[:2] / UNUSED
+    unused = place_of(directory, UNUSED)
     put(unused, 10_000_000)
     os.link(unused, "mine")
 
@@ -138,7 +144,7 @@ def test_files_of_a_run_that_was_killed_stay_for_it_to_go_on(dataward: Dataward)
 
     dataward("clean")
 
-    assert (directory.depot / "n0" / UNUSED[:2] / UNUSED).exists()
+    assert (place_of(directory, UNUSED)).exists()
     assert directory.store.exists()
     assert list(directory.work.iterdir()) == []
 
@@ -151,7 +157,7 @@ def test_files_stay_if_nobody_can_tell_which_are_used(dataward: Dataward) -> Non
 
     assert said.code == ExitCode.OK
     assert "all its files are kept" in said.err
-    assert (directory.depot / "n0" / UNUSED[:2] / UNUSED).exists()
+    assert (place_of(directory, UNUSED)).exists()
     assert len(directory.runs()) == 1
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
+from dataward.cli.main import main
 from dataward.runs.run_directory import RunDirectory
 from runs.real_runs import (
     OUTPUTS,
@@ -173,6 +174,18 @@ def test_editing_an_output_after_a_failure_edits_nothing_that_tasks_read(run):
 
     assert end.code == 0
     assert {(OUTPUTS / name).read_text() for name in "abc"} == {"input\n"}
+
+
+def test_cleaning_up_after_a_failure_leaves_what_the_next_run_needs(run):
+    assert run(a_chain(second="false")).code == 1
+    assert ran() == ["first", "other", "second"]
+
+    with pytest.raises(SystemExit):
+        main(["clean", str(RUN_DIRECTORY)])
+    again = run(a_chain())
+
+    assert ran() == ["second", "third"]
+    assert again.code == 0
 
 
 def test_a_failed_task_is_tried_again_and_what_was_complete_is_not(run):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dataward.errors import FormatError
+from dataward.live.sandbox import digest_in
 from dataward.runs.outcomes import load_outcomes
 from dataward.runs.run_directory import RunDirectory
 
@@ -79,7 +80,7 @@ def _unused_files(directory: RunDirectory, warnings: list[str]) -> list[Path]:
         warnings.append(f"{error}; all its files are kept")
         return []
     used = {output.digest for outcome in outcomes.values() for output in outcome.outputs}
-    return sorted(path for path in _walk(directory.depot) if path.name not in used)
+    return sorted(path for path in _walk(directory.depot) if digest_in(path.name) not in used)
 
 
 def _walk(top: Path) -> Iterator[Path]:
