@@ -1,11 +1,13 @@
 """Holds every import to the table of rooms: each room imports only those named for it."""
 
-import ast
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "dataward"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "dataward"
 
 BELOW_LIVE = {
     "model",
@@ -40,22 +42,17 @@ MAY_IMPORT = {
 }
 
 
-def room_of(module: str) -> str:
-    return module.split(".")[1] if module.count(".") else ""
+def load_rooms() -> ModuleType:
+    """The script that draws the rooms, which knows how to read their imports."""
+    spec = spec_from_file_location("rooms", ROOT / "docs" / "rooms.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def imported_rooms(path: Path) -> set[str]:
-    rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            rooms |= {room_of(a.name) for a in node.names if a.name.startswith("dataward")}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide which room is meant"
-            if node.module == "dataward":
-                rooms |= {a.name for a in node.names}
-            elif node.module and node.module.startswith("dataward."):
-                rooms.add(room_of(node.module))
-    return rooms
+rooms = load_rooms()
 
 
 def modules() -> list[tuple[str, Path]]:
@@ -75,4 +72,18 @@ def test_a_room_imports_only_the_rooms_named_for_it(room: str, path: Path) -> No
 
     allowed = MAY_IMPORT[room] | {room, "errors"}
 
-    assert imported_rooms(path) <= allowed
+    assert rooms.imported_rooms(path) <= allowed
+
+
+def test_every_room_is_in_the_picture_and_every_arrow_leads_down() -> None:
+    imports = rooms.imports_between()
+
+    assert rooms.files_by_room().keys() - rooms.PLACES.keys() == {"__init__", "errors"}
+    for room, below in imports.items():
+        assert all(rooms.PLACES[room][1] < rooms.PLACES[other][1] for other in below)
+
+
+def test_the_picture_of_the_rooms_is_what_the_script_draws() -> None:
+    assert (ROOT / "docs" / "rooms.svg").read_text(encoding="utf-8") == rooms.drawn(), (
+        "the rooms have changed: python docs/rooms.py draws them anew"
+    )

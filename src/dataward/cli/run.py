@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from dataward.cli.exit_codes import ExitCode
+from dataward.cli.one_run import OneRun
 from dataward.cli.output import print_json, print_warnings, reading_file
 from dataward.cli.run_end import end_as_json, print_end
-from dataward.cli.run_job import RunJob
 from dataward.cli.settings import change_settings, is_setting_of
 from dataward.cli.strategy import changed_strategy
 from dataward.errors import SettingError
@@ -106,8 +106,8 @@ def run_command(
             keep="all" if keep is Keep.ALL else None, time_limit=time_limit or None,
             strategy=strategy if strategy != "adage" else None,
         ) + [word for change in changes for word in ("--set", change)]  # fmt: skip
-        job = RunJob(workflow, file, directory, options, resume=resume, given=given)
-        end = job.run(stack, events, quiet=quiet or json)
+        one = OneRun(workflow, file, directory, options, resume=resume, given=given)
+        end = one.run(stack, events, quiet=quiet or json)
         if json:
             print_json(end_as_json(end))
         else:

@@ -128,14 +128,14 @@ class Checker:
 
     def _on_take_over(self, op: TakeOver, ledger: Ledger) -> None:
         """Only from the dead: seized after their lease expired, or since come back as another."""
-        life, _, _ = self._lease_of(op.node)
-        if life == op.incarnation and (op.node, op.incarnation) not in self._condemned:
+        current, _, _ = self._lease_of(op.node)
+        if current == op.incarnation and (op.node, op.incarnation) not in self._condemned:
             raise InvariantBroken(f"{op.task} was taken from {op.node}, whose lease still holds")
         ledger.fences.add((op.task, op.node, op.incarnation))
 
     def _condemn(self, node: NodeId, incarnation: int) -> None:
-        life, until, _ = self._lease_of(node)
-        if life == incarnation and until >= self.now():
+        current, until, _ = self._lease_of(node)
+        if current == incarnation and until >= self.now():
             raise InvariantBroken(f"{node} was declared dead while its lease still holds")
         self._condemned.add((node, incarnation))
 

@@ -34,7 +34,7 @@ from dataward.runs.workflow_run import Listener, RunOptions, RunOutcome, Workflo
 MANY_INPUTS = 1000  # fewer are looked at before anybody wonders
 
 
-class RunJob:
+class OneRun:
     def __init__(
         self,
         workflow: Workflow,
