@@ -235,3 +235,20 @@ def test_a_task_that_removes_its_own_directory_harms_nobody_else(run):
 
     assert end.code == 0, end.facts["failures"]
     assert len(list(OUTPUTS.iterdir())) == 4
+
+
+def test_a_setting_that_would_change_nothing_is_refused(run):
+    wf = WorkflowBuilder("w")
+    wf.command("true", id="t")
+
+    said = run(wf, "--set", "lease_seconds=5", text=True)
+
+    assert said.code == 2
+    assert "lease_seconds would change nothing here: nodes of one process" in said.err
+
+
+def test_a_setting_of_this_run_goes_before_what_fits_one_process(run):
+    wf = WorkflowBuilder("w")
+    wf.command("true", id="t")
+
+    assert run(wf, "--set", "lead_seconds=0", "--set", "outcome_seconds=0").code == 0
