@@ -128,6 +128,24 @@ def test_components_and_sessions_are_complete_once_made(path: Path) -> None:
     assert assigned_from_outside(path) == []
 
 
+def public_types(path: Path) -> Iterator[str]:
+    """Classes, and names that stand for types, at the top of a module."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        names = [node.name] if isinstance(node, ast.ClassDef) else []
+        if isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        yield from (n for n in names if n[0].isupper() and not n.isupper() and len(n) > 1)
+
+
+def test_no_two_types_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for name in public_types(path):
+            places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
+
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 # --- the rules can be broken ---------------------------------------------------------------------
 
 BAD = """

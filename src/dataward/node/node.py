@@ -12,7 +12,7 @@ from dataward.node.herald import Herald
 from dataward.node.homes import ADAGE_HOME, HomeRule, Homes
 from dataward.node.lease import Lease
 from dataward.node.load_balancer import LoadBalancer
-from dataward.node.patrol import Patrol
+from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
 from dataward.node.setbacks import Setbacks
 from dataward.node.settings import NodeSettings
@@ -37,7 +37,7 @@ class Node:
         self._committer = Committer(world, store, state, depot, herald)
         self._decision_maker = DecisionMaker(world, settings, store, state)
         self._lease = Lease(world, settings, store, state, depot)
-        patrol = Patrol(world, settings, store, state.outbox, placer, herald)
+        patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
         self._validator = Validator(world, settings, store, state, patrol)
         self._balancer = LoadBalancer(world, settings, store, state, placer)
         setbacks = Setbacks(world, settings, store, state, placer, herald)

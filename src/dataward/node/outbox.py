@@ -24,7 +24,7 @@ from dataward.node.ready_queue import ReadyQueue
 from dataward.node.settings import NodeSettings
 from dataward.world import World
 
-Outcome = Commit | Fail
+Proposal = Commit | Fail
 Steps = tuple[tuple[TaskState, float], ...]
 
 
@@ -42,9 +42,9 @@ class Outbox:
         self._urgent = world.kernel.flag()
         self._awaited = world.kernel.flag()
         self._sleep = world.kernel.sleep
-        self._proposed: dict[AttemptId, Outcome] = {}
+        self._proposed: dict[AttemptId, Proposal] = {}
         self._advances: dict[AttemptId, tuple[TaskId, list[tuple[TaskState, float]]]] = {}
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[Proposal] = []
         self._let_go: list[tuple[TaskId, int]] = []
         self._later: list[Operation] = []
         self._reported_load_seconds = 0.0
@@ -94,7 +94,7 @@ class Outbox:
         known = self._advances.pop(attempt, None)
         return tuple(known[1]) if known is not None else ()
 
-    def _send(self, outcome: Outcome, *, awaited: bool) -> None:
+    def _send(self, outcome: Proposal, *, awaited: bool) -> None:
         self._outcomes.append(outcome)
         if awaited:
             self._awaited.set()

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from dataward.model.answers import Findings, Membership, Orphans, Standing, Suspect, Undelivered
 from dataward.model.events import Occasion, TaskTakenOver
 from dataward.model.messages import Confirm
-from dataward.model.operations import LetGo, Seize, TakeOver, shard_of
-from dataward.model.operations import Patrol as LookForStuck
+from dataward.model.operations import LetGo, Patrol, Seize, TakeOver, shard_of
 from dataward.model.states import TaskState
 from dataward.node.herald import Herald, Notice
 from dataward.node.outbox import Outbox
@@ -40,7 +39,7 @@ def shards_to_patrol(turn: int, nodes: int, shards: int) -> list[int]:
 
 
 @dataclass
-class Patrol:
+class ShardPatrol:
     world: World
     settings: NodeSettings
     store: StoreClient
@@ -52,7 +51,7 @@ class Patrol:
     async def look_after(self, shard: int) -> None:
         """Find what is stuck on a shard, and repair it."""
         settings = self.settings
-        question = LookForStuck(
+        question = Patrol(
             shard,
             self.world.node,
             settings.patrol_limit,

@@ -9,7 +9,7 @@ from itertools import count
 from dataward.model.answers import Standing
 from dataward.model.operations import Look
 from dataward.model.states import FINAL
-from dataward.node.patrol import Patrol, shards_to_patrol
+from dataward.node.patrol import ShardPatrol, shards_to_patrol
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -22,7 +22,7 @@ class Validator:
     settings: NodeSettings
     store: StoreClient
     state: NodeState
-    patrol: Patrol
+    patrol: ShardPatrol
 
     async def run(self) -> None:
         """Look after the node's own queue and, when it is its turn, after some shards."""

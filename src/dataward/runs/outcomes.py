@@ -49,12 +49,12 @@ def recipe_of(command: Sequence[str], outputs: Iterable[FileId], settings: str =
     )
 
 
-Committed = tuple[TaskSpec, tuple[OutputFile, ...]]
+CommittedTask = tuple[TaskSpec, tuple[OutputFile, ...]]
 """A complete task, and what it wrote."""
 
 
 def outcomes_of(
-    committed: Iterable[Committed],
+    committed: Iterable[CommittedTask],
     input_digests: Mapping[FileId, str],
     earlier: Mapping[TaskId, Outcome] | None = None,
     settings: str = "",

@@ -30,7 +30,7 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
 from dataward.runs.housekeeping import Housekeeping, publish_known
-from dataward.runs.outcomes import Committed, Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, files_read_by, located_files
 from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
 from dataward.runs.workflow_pass import WorkflowPass
@@ -323,7 +323,7 @@ def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
 
 
 def fold(
-    directory: RunDirectory, committed: Iterable[Committed], outcomes: dict[TaskId, Outcome]
+    directory: RunDirectory, committed: Iterable[CommittedTask], outcomes: dict[TaskId, Outcome]
 ) -> dict[TaskId, Outcome]:
     """What was known and what a store tells, on the disk before the store is removed."""
     known = {**outcomes, **outcomes_of(committed, {}, outcomes)}
