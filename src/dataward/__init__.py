@@ -1,6 +1,6 @@
 """dataward: runs workflows close to their data, for real and simulated.
 
-What people who write workflows in Python need is here by name; the rest is in the rooms.
+This module exports the names needed to write workflows in Python; import the rest from its rooms.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from dataward.errors import DatawardError, ProcessDiedError
 from dataward.formats import read_workflow, write_workflow
 
-# The function of that name takes the package's place here; ``from dataward.generate import ...``
-# still finds the package. Fetched lazily it would be the one or the other, by who came first.
+# ``dataward.generate`` is the function, not the package; ``from dataward.generate import ...``
+# still finds the package. If the function were loaded lazily, ``dataward.generate`` would be the
+# function or the package, depending on which was imported first.
 from dataward.generate import generate
 from dataward.model.builder import Edges, WorkflowBuilder
 from dataward.model.function_calls import CallResult
@@ -40,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``Executor`` brings all that runs tasks for real: loaded for those who ask for it."""
+    """Import ``Executor`` on first use: it pulls in everything that runs tasks for real."""
     if name == "Executor":
         from dataward.calls.executor import CallExecutor
 

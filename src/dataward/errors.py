@@ -14,10 +14,10 @@ DatawardError
 ├── FormatError                a file cannot be read: a workflow, a platform, an event list
 ├── SettingError               an option or a parameter makes no sense
 ├── OutputError                a result cannot be written where it was asked for
-└── ProcessDiedError           the process died in which a function was called
+└── ProcessDiedError           the process that made a function call died
 
-Each carries its facts as attributes; the sentence is made from them. Names from outside are shown
-with ``repr`` so that a hostile one cannot draw on the terminal.
+Each error keeps its facts as attributes and makes its message from them. Names from outside are
+shown with ``repr``, so that control characters in a hostile name never reach the terminal.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class DatawardError(Exception):
 
 
 class WorkflowError(DatawardError):
-    """The workflow cannot be what its author meant."""
+    """The workflow contradicts itself or lacks something, so it cannot be used as it stands."""
 
 
 class EmptyWorkflowError(WorkflowError):
@@ -44,7 +44,7 @@ class DuplicateTaskError(WorkflowError):
 
 
 class UnknownParentError(WorkflowError):
-    """An edge names a task that does not exist: its parent, unless ``unknown`` says otherwise."""
+    """An edge names a task that does not exist: ``unknown``, which is the parent by default."""
 
     def __init__(self, task: str, parent: str, unknown: str = "") -> None:
         self.task = task
@@ -108,7 +108,7 @@ class BadValueError(WorkflowError):
 
 
 class FormatError(DatawardError):
-    """A file cannot be read as what it should be; ``place`` is a line or a JSON path in it."""
+    """A file does not follow its format; ``place`` is a line of the file or a JSON path in it."""
 
     def __init__(self, source: str, problem: str, *, place: str = "", remedy: str = "") -> None:
         self.source = source
@@ -120,7 +120,7 @@ class FormatError(DatawardError):
 
 
 class SettingError(DatawardError):
-    """An option or a parameter makes no sense; the sentence says which and what would."""
+    """An option or a parameter makes no sense; the message names it and says what is accepted."""
 
 
 class OutputError(DatawardError):
@@ -130,7 +130,7 @@ class OutputError(DatawardError):
 
 
 class ProcessDiedError(DatawardError):
-    """The process died in which a function was called, each time that it was tried."""
+    """The process that made a function call died, on every try."""
 
     def __init__(self, function: str, how: str) -> None:
         self.function = function
