@@ -1,4 +1,4 @@
-"""Which things are joined to which, as two arrays instead of an object per edge.
+"""A graph's edges as two arrays instead of an object per edge.
 
 A million tasks with three million edges fit in some 20 MB this way.
 """
@@ -15,7 +15,7 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:
-    """Row i is joined to ``targets[starts[i]:starts[i + 1]]``, in the order they were given."""
+    """Row i has edges to ``targets[starts[i]:starts[i + 1]]``, in the order they were given."""
 
     starts: Offsets
     targets: Indices
@@ -55,7 +55,7 @@ class Adjacency:
         return self.targets[self.starts[index] : self.starts[index + 1]]
 
     def rows(self) -> Iterator[list[int]]:
-        """Every row as a plain list, quickly: for loops that must visit each edge in Python."""
+        """Every row as a plain list; faster than ``row`` for a Python loop over all edges."""
         starts = self.starts.tolist()
         targets = self.targets.tolist()
         for i in range(len(starts) - 1):
@@ -65,11 +65,11 @@ class Adjacency:
         return np.diff(self.starts)
 
     def owners(self) -> Indices:
-        """For every target, the row it stands in."""
+        """For every entry of ``targets``, the row it belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.degrees())
 
     def transposed(self, row_count: int) -> "Adjacency":
-        """The same pairs seen from the other side; each row comes out sorted."""
+        """The same pairs with rows and targets swapped; each row comes out sorted."""
         return Adjacency.from_pairs(self.targets, self.owners(), row_count)
 
     def gather(self, rows: Indices) -> tuple[Indices, Offsets]:

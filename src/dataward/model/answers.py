@@ -1,4 +1,4 @@
-"""What the store says to what it is asked (see `operations`)."""
+"""The store's answers to the operations in `operations`."""
 
 from enum import Enum
 
@@ -11,7 +11,11 @@ from dataward.model.workflow import TaskId
 
 
 class Standing(msgspec.Struct, frozen=True, tag=True):
-    """What a store says of a task after an operation on it; files only if that was the question."""
+    """A task as the store has it after an operation.
+
+    ``copies``, ``inputs`` and ``input_copies`` are filled in only for `Look`, `TakeOver` and
+    `Reopen`. What ``granted`` means is said at the operation.
+    """
 
     task: TaskId
     state: TaskState
@@ -20,9 +24,9 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     priority: float = 0.0
     seconds: float = 0.0
     granted: bool = False
-    more_backups: bool = False  # whether it may run on yet another node
+    more_backups: bool = False  # whether the task may run on one more node
     live_attempts: int = 0
-    placement: int = 0  # how often it became ready again and had to be queued
+    placement: int = 0  # how often the task became ready again and had to be queued
     children: tuple[TaskId, ...] = ()
     copies: tuple[Copy, ...] = ()
     inputs: tuple[InputFile, ...] = ()
@@ -31,12 +35,12 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def needs_node(self) -> bool:
-        """Whether the task may run, and no node has begun it."""
+        """Whether the task is ready and no attempt at it is under way."""
         return self.state is TaskState.READY and not self.live_attempts
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """The attempt may go on. ``copies`` are the places its inputs were last known to be."""
+    """The attempt may go on. ``copies`` are the last known places of its inputs."""
 
     spec: TaskSpec
     generation: int
@@ -55,7 +59,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failing(msgspec.Struct, frozen=True, tag=True):
-    """What becomes of a task that failed by itself; ``children`` fail with it if it is final."""
+    """The task's own error ended an attempt; if ``final``, the task and its ``children`` fail."""
 
     task: TaskId
     final: bool
@@ -65,20 +69,20 @@ class Failing(msgspec.Struct, frozen=True, tag=True):
 
 
 class Refusal(Enum):
-    """Why a store says no to an attempt."""
+    """Why a store refuses an attempt."""
 
     UNKNOWN = "unknown"  # the store has no such task
     FINISHED = "finished"
     WAITING = "waiting"  # a parent has not finished
-    FENCED = "fenced"  # others have taken over what the attempt's incarnation held
-    OVER = "over"  # this attempt was given up before
-    UNDER_WAY_HERE = "under way here"  # by another attempt of the same node
+    FENCED = "fenced"  # the node's lease was lost, and other nodes have taken its tasks over
+    OVER = "over"  # this attempt had already ended
+    UNDER_WAY_HERE = "under way here"  # another attempt of the same node runs the task
     ENOUGH_REPLICAS = "enough replicas"
     OUTDATED = "outdated"  # the task has been completed again since
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """No, and why; ``state`` is where the task stands."""
+    """The attempt may not go on, for this reason; ``state`` is the task's."""
 
     task: TaskId
     reason: Refusal
@@ -86,7 +90,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 class Membership(msgspec.Struct, frozen=True, tag=True):
-    """What a store says of a node. ``load_seconds`` counts what is queued but not yet claimed.
+    """A node as the store has it. ``load_seconds`` includes tasks queued but not yet claimed.
 
     ``epoch`` grows when the node's shard loses writes it had acknowledged.
     """
@@ -101,7 +105,7 @@ class Membership(msgspec.Struct, frozen=True, tag=True):
 
 
 class Claimed(msgspec.Struct, frozen=True, tag=True):
-    """Tasks the node now holds; a ticket tells one stay in a node's queue from the next."""
+    """Tasks the node now holds. A task that is queued again gets a new ticket."""
 
     node: NodeId
     current: bool
@@ -120,19 +124,23 @@ class Orphans(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Undelivered(msgspec.Struct, frozen=True, array_like=True):
-    """A finished task whose children may not know, or an unplaced one that may be in no queue."""
+    """A task whose outbox is full.
+
+    Either it has finished and its children may not know, or it is unplaced: ready again, but maybe
+    in no queue.
+    """
 
     task: TaskId
     generation: int
     failed: bool
-    placement: int  # above 0 if it is unplaced
+    placement: int  # above 0 if the task is unplaced
     children: tuple[TaskId, ...]
     copies: tuple[Copy, ...]
-    winner: AttemptId  # who finished it; "" if it is unplaced, or failed with a parent
+    winner: AttemptId  # the one that finished the task; "" if unplaced, or failed with a parent
 
 
 class Suspect(msgspec.Struct, frozen=True, array_like=True):
-    """An attempt under way for so long that somebody should ask whether it still is."""
+    """An attempt so old that its node should be asked whether it is still under way."""
 
     task: TaskId
     attempt: AttemptId
@@ -146,7 +154,7 @@ class Findings(msgspec.Struct, frozen=True, tag=True):
     undelivered: tuple[Undelivered, ...]
     suspects: tuple[Suspect, ...]
     epoch: int  # grows when the shard loses writes it had acknowledged
-    recount_due: bool  # nobody has yet put right what that loss broke
+    recount_due: bool  # no node has yet repaired what that loss broke
 
 
 class Unfinished(msgspec.Struct, frozen=True, array_like=True):

@@ -1,7 +1,7 @@
-"""The one way to make a workflow: for people writing one in Python, and for every reader of files.
+"""The one way to make a workflow, for people who write one in Python and for every file reader.
 
-Mistakes are reported where they are made if possible (a bad size, a second task of one name), the
-rest when everything is known (an unknown parent, a cycle).
+Mistakes are reported where they are made if possible (a bad size, a task id used twice), otherwise
+by ``build`` (an unknown parent, a cycle).
 """
 
 import math
@@ -40,9 +40,9 @@ EDGES_MAX = 500_000_000
 class Edges(Enum):
     """Which edges order the tasks."""
 
-    DECLARED = "declared"  # only those the author wrote down: the reference for traces
-    FILES = "files"  # only those that follow from who writes what others read
-    BOTH = "both"  # all of them: what a workflow to be run needs
+    DECLARED = "declared"  # only those the author wrote down: how a trace is read
+    FILES = "files"  # only those from the task that writes a file to a task that reads it
+    BOTH = "both"  # all of them: what a workflow needs to run
 
 
 class WorkflowBuilder:
@@ -59,8 +59,8 @@ class WorkflowBuilder:
         check_name("workflow", name)
         self.name = name
         self._warnings: list[str] = []
-        # A task gets its number when first mentioned, be it only as somebody's parent; it is
-        # defined by ``task``, and workflows list tasks in the order of definition.
+        # A task gets its number when first mentioned, which may be as another task's parent.
+        # ``task`` defines it, and a workflow lists its tasks in the order of definition.
         self._number: dict[str, int] = {}
         self._defined = array("i")
         self._place_of = array("i")
@@ -81,11 +81,11 @@ class WorkflowBuilder:
         return len(self._defined)
 
     def warn(self, sentence: str) -> None:
-        """Note something odd in the source; it ends up in the workflow's ``warnings``."""
+        """Add a sentence about something odd in the source to the workflow's ``warnings``."""
         self._warnings.append(sentence)
 
     def file(self, id: str, size_bytes: int = -1) -> FileId:
-        """Declare a file; the largest of several sizes is kept, for it is the one to plan for."""
+        """Declare a file; if given several sizes, the largest is kept: a plan must allow for it."""
         number = self._file_number.get(id)
         if number is None:
             check_name("file", id)
@@ -172,7 +172,7 @@ class WorkflowBuilder:
             numbers.append(number)
 
     def order(self, parent: str, child: str) -> None:
-        """Declare that one task comes before another, both of which are already added."""
+        """Declare that one task comes before another. The child must already be added."""
         place = self._place_of[self._mention(child)]
         if place < 0:
             raise UnknownParentError(child, parent, unknown=child)
@@ -230,11 +230,12 @@ class WorkflowBuilder:
     ) -> CallResult:
         """Add a task that calls a Python function with these arguments.
 
-        It is called in the task's own directory, where it finds ``inputs`` and writes ``outputs``.
-        What it returns is pickled into a file. The handle may be an argument of another call,
-        however deep, which is then given the result; its ``file`` may be an input of any task.
-        The task runs again when the function's code or an argument has changed. For an argument
-        that is called like one of these here, use `functools.partial`.
+        The function is called in the task's own directory, where it finds ``inputs`` and writes
+        ``outputs``. Its return value is pickled into a file. The returned `CallResult` may be an
+        argument of another call, at any depth, which then receives the value; its ``file`` may be
+        an input of any task. The task runs again when the function's code or an argument has
+        changed. If the function takes an argument named like a parameter of ``call`` (``inputs``,
+        ``id``, ...), bind it with `functools.partial`.
         """
         command, results = call_command(function, args, kwargs)
         name = name_of_call(function)
@@ -256,9 +257,9 @@ class WorkflowBuilder:
     def build(self, edges: Edges = Edges.BOTH) -> Workflow:
         """The workflow, checked.
 
-        With ``Edges.DECLARED`` the declared order is taken as it stands and what the files say
-        otherwise becomes a warning: that is how a trace is read. In the other two, files decide
-        the order, so a file with two producers is an error.
+        With ``Edges.DECLARED``, as for a trace, the declared order stands, and a warning tells
+        where the files imply another. With the other two, files decide the order, so a file with
+        two producers is an error.
         """
         if not self._defined:
             raise EmptyWorkflowError(self.name)
@@ -378,7 +379,7 @@ class WorkflowBuilder:
         if only_filed:
             self.warn(
                 f"its files imply {only_filed} edges that it does not declare; "
-                f"the {authored.size} declared ones are used"
+                f"only the {authored.size} declared edges are used"
             )
         if only_authored and filed.size:
             self.warn(
@@ -454,9 +455,12 @@ def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int
 def _derived_edges(
     inputs: Adjacency, outputs: Adjacency, file_count: int
 ) -> tuple[Indices, Indices]:
-    """(child, parent) for every file one writes and the other reads; a loop where they are one."""
+    """(child, parent) for every file that the parent writes and the child reads.
+
+    A task that reads its own output gets a loop.
+    """
     producers = outputs.transposed(file_count)
-    # Counted before they are made: a few kilobytes can imply billions.
+    # Edges are counted before they are made: a workflow of a few kilobytes can imply billions.
     count = int(producers.degrees()[inputs.targets].sum())
     if count > EDGES_MAX:
         raise BadValueError("the workflow", "edges implied by files", count, f"above {EDGES_MAX}")

@@ -1,4 +1,4 @@
-"""Everything that happens, as one ordered list of typed events; live and simulated alike.
+"""The types of event: everything that happens in a run, live or simulated, is one ordered list.
 
 Reports, traces, plots and the checks of the simulator are made from this list and nothing else.
 Times are seconds since the run began.
@@ -31,10 +31,10 @@ class RunStarted(msgspec.Struct, frozen=True, array_like=True, tag="run-started"
 
 
 class RunResumed(msgspec.Struct, frozen=True, array_like=True, tag="run-resumed"):
-    """A run that had been broken off goes on; the time between does not count."""
+    """An interrupted run goes on; the time in between does not count."""
 
     at: float
-    start: int  # the first one is 1
+    start: int  # which start of the run this is; the first is 1
 
 
 class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
@@ -52,14 +52,14 @@ class NodeJoined(msgspec.Struct, frozen=True, array_like=True, tag="node-joined"
 
 
 class NodeLost(msgspec.Struct, frozen=True, array_like=True, tag="node-lost"):
-    """A node crashed; what ran on it is gone."""
+    """A node crashed; the attempts that ran on it are gone."""
 
     at: float
     node: NodeId
 
 
 class AttemptBegan(msgspec.Struct, frozen=True, array_like=True, tag="attempt-began"):
-    """A node took a task off its ready queue, to bring its inputs in."""
+    """A node took a task from its ready queue and starts to bring the task's inputs in."""
 
     at: float
     task: TaskId
@@ -78,7 +78,7 @@ class AttemptAdvanced(msgspec.Struct, frozen=True, array_like=True, tag="attempt
 
 
 class AttemptMeasured(msgspec.Struct, frozen=True, array_like=True, tag="attempt-measured"):
-    """What a run of a task took, and how its process ended; ``signal`` is 0 if none killed it."""
+    """What an attempt used, and how its process ended; ``signal`` is 0 if none killed it."""
 
     at: float
     task: TaskId
@@ -92,7 +92,7 @@ class AttemptMeasured(msgspec.Struct, frozen=True, array_like=True, tag="attempt
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, array_like=True, tag="attempt-ended"):
-    """``reason`` is a sentence for people; ``cause`` says who ended an attempt that failed."""
+    """``reason`` is a sentence for people; ``cause`` says what made a failed attempt fail."""
 
     at: float
     task: TaskId
@@ -104,7 +104,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, array_like=True, tag="attempt-en
 
 
 class TaskFinished(msgspec.Struct, frozen=True, array_like=True, tag="task-finished"):
-    """The store committed an outcome."""
+    """The store committed the task's outcome."""
 
     at: float
     task: TaskId
@@ -115,14 +115,14 @@ class TaskFinished(msgspec.Struct, frozen=True, array_like=True, tag="task-finis
 
 
 class TaskSkipped(msgspec.Struct, frozen=True, array_like=True, tag="task-skipped"):
-    """The outcome is known from an earlier run, and nothing it depends on has changed."""
+    """The task need not run: an earlier run completed it, and nothing it depends on has changed."""
 
     at: float
     task: TaskId
 
 
 class TaskDue(msgspec.Struct, frozen=True, array_like=True, tag="task-due"):
-    """A task of an earlier run must run again; ``why`` says what has changed or is gone."""
+    """A task of an earlier run must run again; ``why`` says what changed or was lost."""
 
     at: float
     task: TaskId
@@ -176,19 +176,19 @@ class WorkGiven(msgspec.Struct, frozen=True, array_like=True, tag="work-given"):
 
 
 class Occasion(Enum):
-    """Why a node is looked for that a task could go to."""
+    """Why a task needs a node to go to."""
 
     READY = "ready"  # its last parent has finished, or it has none
-    ORPHANED = "orphaned"  # the node that had it is dead
-    REOPENED = "reopened"  # what it had written is lost
-    NO_ROOM = "no room"  # for its files, on the disk of the node that had it
-    GIVEN = "given"  # a load balancer moved or doubled it
+    ORPHANED = "orphaned"  # the node that had the task is dead
+    REOPENED = "reopened"  # its outputs are lost
+    NO_ROOM = "no room"  # the disk of the node that had the task is full
+    GIVEN = "given"  # a load balancer moved the task, or asked for a replica
 
     __hash__ = object.__hash__
 
 
 class TaskPlaced(msgspec.Struct, frozen=True, array_like=True, tag="task-placed"):
-    """A task was sent to a node's queue; ``candidates`` are the nodes weighed, with their cost."""
+    """A task was put in a node's queue; ``candidates`` are the nodes compared, with their costs."""
 
     at: float
     task: TaskId
@@ -198,7 +198,7 @@ class TaskPlaced(msgspec.Struct, frozen=True, array_like=True, tag="task-placed"
 
 
 class TaskTakenOver(msgspec.Struct, frozen=True, array_like=True, tag="task-taken-over"):
-    """A node's attempts at a task were fenced, its lease having expired."""
+    """A node's lease expired, so its attempts at a task were fenced."""
 
     at: float
     task: TaskId

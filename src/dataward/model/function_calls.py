@@ -1,7 +1,7 @@
-"""Calls of Python functions as tasks: what is pickled into their commands.
+"""Calls of Python functions as tasks: the function and its arguments, pickled into a command.
 
-A call's result is a file. Where another call is given that result, the pickle has the file's name,
-and whoever makes the call (see `live`) reads it.
+A call's result is a file. An argument that is another call's result is pickled as the name of that
+file; whoever makes the call (see `live`) reads the file.
 """
 
 import base64
@@ -23,7 +23,7 @@ CALL = "dataward-call"  # the first word of the command of a call; the second is
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a call in a workflow will return: ``file`` holds it, pickled, once ``task`` has run."""
+    """The future value of a call: ``file`` holds it, pickled, once ``task`` has run."""
 
     task: TaskId
     file: FileId
@@ -32,12 +32,12 @@ class CallResult:
 def call_command(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Command, list[CallResult]]:
-    """The command of a call, and the results it takes. Raises PicklingError.
+    """The command of a call, and the results of other calls it takes. Raises PicklingError.
 
-    The function travels by value unless it is installed, so that another run of its code is
-    another command. Modules that it imports are imported where it runs.
+    A function is pickled by value unless it is installed, so that changed code makes a changed
+    command. Modules that the function imports are imported where it runs.
     """
-    # A tenth of what importing dataward takes, for those only who call functions.
+    # Imported here because it takes a tenth of dataward's import time, and few workflows need it.
     import cloudpickle
 
     from dataward.model.steady_pickle import SteadyPickler
@@ -89,7 +89,7 @@ def _by_value(function: Callable[..., Any], cloudpickle: Any) -> Iterator[None]:
 
 
 def _is_installed(module: ModuleType) -> bool:
-    """In the standard library or among the packages of this Python, so its version is settled."""
+    """Whether the module is in the standard library or installed, so that its code stays fixed."""
     file = getattr(module, "__file__", None)
     paths = sysconfig.get_paths()
     homes = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]

@@ -1,4 +1,4 @@
-"""How nodes and attempts are named, and what an attempt's name tells."""
+"""The names of nodes and attempts, and how to read a node from an attempt's name."""
 
 from typing import NewType
 
@@ -9,16 +9,16 @@ ORIGIN = NodeId("origin")
 """Where the inputs of a workflow come from if no node has them: an edge server, or outside."""
 
 NOBODY = AttemptId("")
-"""The attempt that finished a task whose parent failed: there was none."""
+"""Stands for the attempt that finished a task when there was none, because a parent failed."""
 
 
 def attempt_id(node: NodeId, incarnation: int, count: int) -> AttemptId:
-    """The name of a node's attempt: never given twice, whatever the store forgets."""
+    """The name of a node's attempt. It stays unique even if the store loses writes."""
     return AttemptId(f"{node}.{incarnation}.{count}")
 
 
 def node_of(attempt: AttemptId) -> NodeId:
-    """The node whose attempt this is. Its name may contain dots."""
+    """The node whose attempt this is. The node's name may contain dots."""
     return NodeId(attempt.rsplit(".", 2)[0])
 
 
@@ -28,6 +28,6 @@ def incarnation_of(attempt: AttemptId) -> int:
 
 
 def number_of(attempt: AttemptId) -> tuple[int, int]:
-    """Incarnation and count, which order the attempts of one node."""
+    """(incarnation, count): the order of one node's attempts."""
     _, incarnation, count = attempt.rsplit(".", 2)
     return int(incarnation), int(count)

@@ -1,4 +1,4 @@
-"""Topological order by levels, and the cycle that prevents one."""
+"""The topological order of a workflow by levels, or a cycle if there is no such order."""
 
 from dataclasses import dataclass
 

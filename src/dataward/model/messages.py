@@ -1,4 +1,4 @@
-"""What nodes say to each other directly. All of it may be lost: the store knows everything."""
+"""Messages between nodes. Any of them may be lost: the store has every fact they carry."""
 
 import msgspec
 
@@ -7,18 +7,18 @@ from dataward.model.workflow import TaskId
 
 
 class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
-    """Something was put in your queue: look."""
+    """A task was put in your queue: claim it."""
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """This task has been completed so often: drop or cancel what would complete it as often."""
+    """``generation`` is complete: drop queue entries and attempts for it or for an earlier one."""
 
     task: TaskId
     generation: int
 
 
 class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
-    """Is this attempt of yours still under way? If not, give the task up."""
+    """Is this attempt of yours still under way? If not, release it."""
 
     task: TaskId
     attempt: AttemptId

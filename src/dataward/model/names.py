@@ -7,9 +7,9 @@ import re
 
 from dataward.errors import BadNameError
 
-# Control characters draw on terminals and split lines; lone surrogates cannot be written as UTF-8.
+# Control characters garble terminals and split lines; lone surrogates cannot be written as UTF-8.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]+")  # most names; spares the slow path below
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]+")  # most names; skips the slower checks below
 LENGTH_MAX = 4096
 
 

@@ -1,9 +1,9 @@
 """What a node can ask of the store: small commands, each about one key, each safe to repeat.
 
 A key belongs to one shard, and a shard applies one operation at a time; nothing spans shards. A
-caller whose call failed does not know whether it took effect, so it repeats it: every operation
-here gives the same answer the second time, but for `Replicate` and `Patrol`, which then give less.
-``docs/node.md`` tells how they follow one another.
+caller whose call failed does not know whether it took effect, so it repeats the call: every
+operation gives the same answer again, except `Replicate` and `Patrol`, whose second answer grants
+or finds less. ``docs/node.md`` describes the order in which operations follow one another.
 """
 
 from zlib import crc32
@@ -18,7 +18,7 @@ from dataward.model.workflow import FileId, TaskId
 class InputFile(msgspec.Struct, frozen=True, array_like=True):
     """A file a task reads; ``producer`` is "" for an input of the whole workflow.
 
-    Its size and digest are what was committed, once that is known.
+    Once the producer has committed, size and digest are those of its commit.
     """
 
     id: FileId
@@ -28,7 +28,7 @@ class InputFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OutputFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file a task writes: as declared in its specification, as it was written in its commit."""
+    """A file a task writes: in a `TaskSpec` as declared, in a `Commit` as it was written."""
 
     id: FileId
     size_bytes: int
@@ -36,7 +36,7 @@ class OutputFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
-    """What the client says of a task: ADAGE's Table 2, less what changes as it runs."""
+    """What the client submits about a task: ADAGE's Table 2 without the fields that change."""
 
     id: TaskId
     type: str
@@ -55,11 +55,11 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
-    """A place where a file is, and how to tell that it is the right one, whole."""
+    """A node that holds a file, and the size and digest by which to check the file."""
 
     file: FileId
     node: NodeId
-    size_bytes: int = -1  # -1: not said
+    size_bytes: int = -1  # -1: unknown
     digest: str = ""
 
 
@@ -69,9 +69,9 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     priority: float
     task: TaskId
     replica: bool = False
-    seconds: float = 0.0  # how much work it is thought to be
-    generation: int = 1  # which completion of the task this is about
-    given: bool = False  # moved here by another node's balancer, so not to be given on
+    seconds: float = 0.0  # estimated run time
+    generation: int = 1  # the generation that running this entry would complete
+    given: bool = False  # moved here by another node's balancer; do not give it away again
 
 
 # --- about a task --------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Advance(TaskOperation, frozen=True, tag=True):
 class Commit(TaskOperation, frozen=True, tag=True):
     """Complete the task, once. -> Committed, or Refused: another won, or the lease was lost.
 
-    ``outputs`` are the files as they were written; those not named are as they were declared.
+    ``outputs`` are the files as written; an output left out is as the `TaskSpec` declared it.
     """
 
     attempt: AttemptId
@@ -132,9 +132,9 @@ class Fail(TaskOperation, frozen=True, tag=True):
 
 
 class Release(TaskOperation, frozen=True, tag=True):
-    """Give an attempt up through no fault of the task. -> Standing
+    """Give up an attempt for a reason other than the task's own error. -> Standing
 
-    ``keep`` says that the node goes on holding the task and will try again.
+    With ``keep`` the node still holds the task and will try again.
     """
 
     attempt: AttemptId
@@ -144,9 +144,10 @@ class Release(TaskOperation, frozen=True, tag=True):
 class Notify(TaskOperation, frozen=True, tag=True):
     """Tell a child that this parent has committed, and where its files are. -> Standing
 
-    ``failed`` passes a failure on instead: a child that is not under way fails too, and whose word
-    did that is ``granted``; one under way may yet commit, and fails if it would have to wait.
-    A notice of a generation already known changes nothing.
+    With ``failed`` the notice says that the parent failed. A waiting or ready child then fails too,
+    and ``granted`` is set if this parent's notice caused that. A child with an attempt under way
+    may still commit; it fails if it has to wait again. A notice of a generation already known
+    changes nothing.
     """
 
     parent: TaskId
@@ -156,10 +157,11 @@ class Notify(TaskOperation, frozen=True, tag=True):
 
 
 class Delivered(TaskOperation, frozen=True, tag=True):
-    """All is done that had to follow: empty the outbox. -> Standing
+    """The outbox has been delivered: empty it. -> Standing
 
-    What had to follow is telling the children of this generation or, if the task became ready
-    again, putting it into some node's queue; then ``placement`` says for the how-manieth time.
+    The sender has told all children that ``generation`` ended. Or, if the task had become ready
+    again, it has put the task in a node's queue; ``placement`` then counts how often the task was
+    queued again.
     """
 
     generation: int
@@ -167,9 +169,10 @@ class Delivered(TaskOperation, frozen=True, tag=True):
 
 
 class Replicate(TaskOperation, frozen=True, tag=True):
-    """Ask to run the task on one more node. -> Standing; ``granted`` if it may have the backup.
+    """Ask to run the task on one more node. -> Standing; ``granted`` if that node may run it.
 
-    A node is granted each task once: asked again after a lost answer, the backup is forgone.
+    The store grants a task to a node once. If the answer is lost, the repeated call is refused, and
+    that backup is never made.
     """
 
     source: NodeId
@@ -184,18 +187,18 @@ class TakeOver(TaskOperation, frozen=True, tag=True):
 
 
 class Reopen(TaskOperation, frozen=True, tag=True):
-    """Every copy of an output of this generation is gone: run again. -> Standing
+    """Every copy of an output of this generation is gone: run the task again. -> Standing
 
-    ``granted`` if that generation is open again, whoever asked first.
+    ``granted`` if the task is open again, by this call or by an earlier one.
     """
 
     generation: int
 
 
 class Postpone(TaskOperation, frozen=True, tag=True):
-    """An attempt cannot go on until this parent has run again. -> Standing
+    """End an attempt that cannot go on until this parent has run again. -> Standing
 
-    ``granted`` if a parent is known to have failed, so that the task has failed with it.
+    ``granted`` if the task has failed instead, because a parent had failed.
     """
 
     attempt: AttemptId
@@ -204,29 +207,29 @@ class Postpone(TaskOperation, frozen=True, tag=True):
 
 
 class AddCopies(TaskOperation, frozen=True, tag=True):
-    """More places that hold outputs of this task. -> Standing
+    """Add nodes that hold outputs of this task. -> Standing
 
-    An input of the whole workflow has no producer: its own name stands in for the task's, here and
-    in the two operations that follow.
+    An input of the whole workflow has no producer. For such a file ``task`` is the file's own name,
+    here and in `DropCopies` and `Look`.
     """
 
     copies: tuple[Copy, ...]
 
 
 class DropCopies(TaskOperation, frozen=True, tag=True):
-    """Places that hold outputs of this task no longer. -> Standing"""
+    """Remove nodes that no longer hold outputs of this task. -> Standing"""
 
     copies: tuple[Copy, ...]
 
 
 class Look(TaskOperation, frozen=True, tag=True):
-    """How things stand with a task. -> Standing"""
+    """Read a task, with its files. -> Standing"""
 
 
 class Forget(TaskOperation, frozen=True, tag=True):
-    """Drop a finished task: nobody will ask for it again, or for what it wrote. -> Standing
+    """Drop a finished task that nobody will ask about again, nor about its outputs. -> Standing
 
-    It is then ``unknown``; one that has not finished stays.
+    The answer says ``unknown``. A task that has not finished is kept.
     """
 
 
@@ -244,7 +247,7 @@ class NodeOperation(msgspec.Struct, frozen=True, tag=True):
 class Join(NodeOperation, frozen=True, tag=True):
     """Become a member, or come back as a new incarnation. -> Membership
 
-    What an earlier incarnation held goes back into the node's own queue.
+    Tasks that an earlier incarnation held go back into the node's own queue.
     """
 
     incarnation: int
@@ -252,7 +255,7 @@ class Join(NodeOperation, frozen=True, tag=True):
 
 
 class Renew(NodeOperation, frozen=True, tag=True):
-    """Keep the lease on everything the node holds. -> Membership; not ``current`` if it is lost."""
+    """Renew the node's lease. -> Membership; not ``current`` if the lease was lost."""
 
     incarnation: int
     load_seconds: float
@@ -265,9 +268,9 @@ class Enqueue(NodeOperation, frozen=True, tag=True):
 
 
 class Claim(NodeOperation, frozen=True, tag=True):
-    """Take the most urgent tasks queued for the node; they are then held. -> Claimed
+    """Take the most urgent tasks queued for the node, which then holds them. -> Claimed
 
-    ``request`` numbers the claim, so that one repeated after a lost answer is answered again.
+    ``request`` numbers the claim: a claim repeated after a lost answer gets the same tasks.
     """
 
     incarnation: int
@@ -279,9 +282,9 @@ class Claim(NodeOperation, frozen=True, tag=True):
 class LetGo(NodeOperation, frozen=True, tag=True):
     """The node holds these tasks no longer. -> Membership
 
-    Each is named with its ticket, so that a call that comes late does not let go of what has been
-    queued anew; ticket -1 means whatever there is. Nothing happens if the node has since come back
-    as another incarnation.
+    Each task comes with its ticket, so that a late call does not let go of a task that has since
+    been queued again with a new ticket; -1 stands for any ticket. Nothing happens if the node has
+    since joined as another incarnation.
     """
 
     incarnation: int
@@ -289,9 +292,9 @@ class LetGo(NodeOperation, frozen=True, tag=True):
 
 
 class Restate(NodeOperation, frozen=True, tag=True):
-    """Say what the node holds, after its shard lost writes. -> Claimed, with all that it holds
+    """List the tasks the node holds, after its shard lost writes. -> Claimed, with all of them
 
-    What the store thought it held goes back into the queue.
+    Other tasks that the store had the node holding go back into the node's queue.
     """
 
     incarnation: int
@@ -299,19 +302,19 @@ class Restate(NodeOperation, frozen=True, tag=True):
 
 
 class ReportLoad(NodeOperation, frozen=True, tag=True):
-    """Say how much work waits at a node, for load balancers to read. -> Membership"""
+    """Record how much work waits at a node; load balancers read it. -> Membership"""
 
     load_seconds: float
 
 
 class Probe(NodeOperation, frozen=True, tag=True):
-    """Whether a node is up, and its load. -> Membership"""
+    """Read whether a node is up, and its load. -> Membership"""
 
 
 class Seize(NodeOperation, frozen=True, tag=True):
     """Declare an incarnation dead if its lease has expired. -> Membership
 
-    It is not ``current`` then, now or ever again: its tasks may be taken over.
+    A dead incarnation is never ``current`` again, so its tasks may be taken over.
     """
 
     incarnation: int
@@ -323,8 +326,8 @@ class Seize(NodeOperation, frozen=True, tag=True):
 class Patrol(msgspec.Struct, frozen=True, tag=True):
     """Look for what got stuck on one shard: orphans, full outboxes, old attempts. -> Findings
 
-    ``node`` gets a short exclusive hold on what it finds, so that not everybody repairs it. What
-    is still stuck when that ends, the answer having been lost or the finder, is found again.
+    For a few seconds only ``node`` is given what it found, so that not every node repairs the same
+    thing. What is still stuck after that, because the answer or the node was lost, is found again.
     """
 
     shard: int
@@ -335,7 +338,7 @@ class Patrol(msgspec.Struct, frozen=True, tag=True):
 
 
 class Recount(msgspec.Struct, frozen=True, tag=True):
-    """A shard's unfinished tasks, a page at a time: what a repair after a loss reads. -> Page"""
+    """Read a page of a shard's unfinished tasks, for the repair after a loss. -> Page"""
 
     shard: int
     cursor: int
@@ -343,7 +346,7 @@ class Recount(msgspec.Struct, frozen=True, tag=True):
 
 
 class Recounted(msgspec.Struct, frozen=True, tag=True):
-    """The losses of this shard up to this epoch have been put right. -> Findings"""
+    """The losses of this shard up to this epoch have been repaired. -> Findings"""
 
     shard: int
     epoch: int
@@ -359,7 +362,7 @@ Operation = (
 
 
 def shard_of(operation: Operation, shards: int) -> int:
-    """Where an operation goes: the same everywhere, for ever."""
+    """The shard an operation goes to. Every process, of any version, must compute the same."""
     if isinstance(operation, ShardOperation):
         return operation.shard
     return crc32(operation.key.encode()) % shards

@@ -1,4 +1,4 @@
-"""The machines a simulation pretends to have."""
+"""The simulated machines, links and store."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -14,11 +14,11 @@ RESERVED = frozenset({ORIGIN, "client"})
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One node's hardware; defaults are ADAGE's section IV, and a plain disk."""
+    """One node's hardware; the defaults are those of ADAGE's section IV, with an ordinary disk."""
 
     id: NodeId
     cores: int = 4
-    speed: float = 1.0  # run times are divided by it
+    speed: float = 1.0  # run times are divided by the speed
     memory_bytes: float = 8e9
     capacity_bytes: float = 1e12
     disk_bytes_per_second: float = 500e6
@@ -28,10 +28,10 @@ class Machine:
 
 
 class Placement(Enum):
-    """Where a workflow's own inputs are at the start. The origin has them all in every case."""
+    """Where the workflow's inputs are at the start, besides the origin, which has them all."""
 
     EDGE = "edge"  # nowhere else
-    SPREAD = "spread"  # each on ``copies`` nodes drawn at random
+    SPREAD = "spread"  # each input on ``copies`` nodes drawn at random
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class StoreModel:
 
     shards: int = 8
     latency_seconds: float = 0.0003  # one way
-    service_seconds: float = 0.00001  # an operation; Valkey does some 100,000 a second a core
+    service_seconds: float = 0.00001  # per operation; a Valkey core does some 100,000 a second
 
     def __post_init__(self) -> None:
         if self.shards < 1:
@@ -49,14 +49,14 @@ class StoreModel:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """Machines in one or more sites, the links between, and the edge server with the inputs."""
+    """Machines in one or more sites, their links, and the edge server with the inputs."""
 
     machines: tuple[Machine, ...]
     latency_seconds: float = 0.0005  # one way, between nodes
     site_bytes_per_second: float = float("inf")  # a site's link to all others, each way
     site_latency_seconds: float = 0.0  # added between sites
     origin_bytes_per_second: float = 10 * GBPS
-    origin_site: str = ""  # "": beyond every site's link, if sites have one
+    origin_site: str = ""  # "": outside all sites, reached through a site's link
     placement: Placement = Placement.EDGE
     copies: int = 1
     store: StoreModel = StoreModel()
@@ -86,7 +86,7 @@ def _check_above_zero(what: str, value: float) -> None:
 
 def _check_machine(machine: Machine) -> None:
     if machine.id in RESERVED or machine.id.startswith("store-"):
-        raise SettingError(f"a node cannot be called {machine.id!r}: that is somebody else")
+        raise SettingError(f"a node cannot be called {machine.id!r}: that name is reserved")
     if machine.cores > CORES_MAX:
         raise SettingError(f"node {machine.id!r} has more than {CORES_MAX:,} cores")
     for name in (
@@ -97,7 +97,7 @@ def _check_machine(machine: Machine) -> None:
 
 
 def uniform_platform(nodes: int, *, cores: int = 4, bandwidth: float = GBPS) -> Platform:
-    """So many equal nodes, named so that order by name is order by number."""
+    """A platform of equal nodes, whose names sort in the order of their numbers."""
     width = len(str(max(nodes - 1, 0)))
     return Platform(
         tuple(

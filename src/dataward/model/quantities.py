@@ -1,4 +1,4 @@
-"""Bytes, bandwidths and durations as people write and read them."""
+"""Reads and prints sizes, bandwidths and durations the way people write them."""
 
 import re
 
@@ -60,7 +60,7 @@ def _split(text: str, wanted: str) -> tuple[float, str]:
 
 
 def show_bytes(count: float) -> str:
-    """``1.21 GB``: three digits that matter, decimal prefixes."""
+    """A size such as ``1.21 GB``: three significant digits, decimal prefixes."""
     for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
         if abs(count) < 999.5 or unit == "PB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{_three_digits(count)} {unit}"
@@ -69,7 +69,7 @@ def show_bytes(count: float) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """``340 ms``, ``12.3 s``, ``4 min 05 s``, ``2 h 10 min``, ``3 d 04 h``."""
+    """A duration such as ``340 ms``, ``12.3 s``, ``4 min 05 s``, ``2 h 10 min``, ``3 d 04 h``."""
     if seconds == 0:
         return "0 s"
     if seconds < 0.9995:

@@ -1,4 +1,4 @@
-"""Whether a workflow can be executed, not just studied."""
+"""Checks whether a workflow can be run, not just planned or drawn."""
 
 from collections.abc import Callable
 
@@ -16,13 +16,13 @@ from dataward.model.workflow import FileId, Workflow
 
 
 def check_runnable(workflow: Workflow, provided: Callable[[FileId], bool]) -> None:
-    """Raise the WorkflowError that would keep this workflow from running, if there is one.
+    """Raise a WorkflowError if this workflow cannot run.
 
-    ``provided`` tells whether a file that no task writes exists outside.
+    ``provided`` tells whether a file that no task writes exists outside the workflow.
     """
     for file in workflow.file_ids:
         if not stays_inside(file):
-            raise BadNameError("file", file, "is not a plain relative path, so it cannot be run")
+            raise BadNameError("file", file, "is not a plain relative path, so it cannot be used")
     _check_no_file_is_a_directory(workflow)
     for index, command in enumerate(workflow.commands):
         if not command:
@@ -36,7 +36,7 @@ def check_runnable(workflow: Workflow, provided: Callable[[FileId], bool]) -> No
 
 
 def _check_no_file_is_a_directory(workflow: Workflow) -> None:
-    """``a`` and ``a/b`` cannot both be files, be it only among the outputs."""
+    """Refuse a workflow with both files ``a`` and ``a/b``, even if both are outputs."""
     names = set(workflow.file_ids)
     for file in workflow.file_ids:
         place = file.rpartition("/")[0]

@@ -12,12 +12,12 @@ class TaskState(Enum):
     COMPLETE = "complete"
     FAILED = "failed"
 
-    # Enum's own is written in Python, and states are looked up some thirty times a task.
+    # Enum's own __hash__ is slow Python, and states are looked up about thirty times per task.
     __hash__ = object.__hash__
 
 
-# Figure 2 draws the straight life of a task that nothing happens to. Three things happen to tasks
-# that the figure omits; each adds the transitions in the table named after it.
+# Figure 2 draws the life of a task to which nothing goes wrong. Three things go wrong that the
+# figure omits; each adds the transitions in the table named after it.
 _FIGURE_2 = {
     TaskState.WAITING: {TaskState.READY},
     TaskState.READY: {TaskState.STAGE_IN},
@@ -28,15 +28,16 @@ _FIGURE_2 = {
     TaskState.FAILED: set(),
 }
 _CASCADE = {
-    # A parent failed; or the task itself did, and the store heard of it before it heard of more.
+    # A parent failed. Or the task itself failed, and the store heard of the failure before it heard
+    # that the task was running, or while it knew of another attempt that was further on.
     TaskState.WAITING: {TaskState.FAILED},
     TaskState.READY: {TaskState.FAILED},
     TaskState.STAGE_IN: {TaskState.FAILED},
     TaskState.STAGE_OUT: {TaskState.FAILED},
 }
 _ATTEMPT_LOST = {
-    # The node died or gave up, or the task failed and is tried again: back to ready, or to how far
-    # the next best replica has come.
+    # The node died or gave up, or the task failed and is tried again: back to the state of the
+    # furthest remaining attempt, or to ready if there is none.
     TaskState.STAGE_IN: {TaskState.READY},
     TaskState.RUNNING: {TaskState.READY, TaskState.STAGE_IN},
     TaskState.STAGE_OUT: {TaskState.READY, TaskState.STAGE_IN, TaskState.RUNNING},
@@ -63,32 +64,32 @@ PROGRESS = {
     TaskState.RUNNING: 2,
     TaskState.STAGE_OUT: 3,
 }
-"""How far an attempt has come; a task is where its furthest attempt is."""
+"""How far an attempt has come; a task's state is that of its furthest attempt."""
 
 
 class AttemptOutcome(Enum):
-    """How one run of a task ended. A node says the first six; readers of the events the rest."""
+    """How an attempt ended. Nodes report the first six; reports infer the rest from the events."""
 
     WON = "won"  # it was committed
-    LOST = "lost"  # another attempt was, or its node's lease had expired
+    LOST = "lost"  # another attempt was committed, or the node's lease had expired
     CANCELLED = "cancelled"
     FAILED = "failed"  # by the task's own error
     RELEASED = "released"  # the node could not go on with it
     POSTPONED = "postponed"  # until an input is made again
-    CRASHED = "crashed"  # its node was lost under it
+    CRASHED = "crashed"  # its node crashed
     FORGOTTEN = "forgotten"  # its node came back as another incarnation
-    CUT_OFF = "cut off"  # it still went on when the run ended
-    UNDER_WAY = "under way"  # it still goes on as far as the events tell
+    CUT_OFF = "cut off"  # it had not ended when the run ended
+    UNDER_WAY = "under way"  # the events so far have no end for it
 
     __hash__ = object.__hash__
 
 
 class FailureCause(Enum):
-    """Who ended a run of a task that failed."""
+    """What made an attempt fail."""
 
     TASK = "task"  # the task itself: its exit code, its exception, a missing output
     TIME_LIMIT = "time limit"
-    PROCESS_DIED = "process died"  # the runner process under it
+    PROCESS_DIED = "process died"  # the runner process in which the task ran
 
 
 FINAL = frozenset({TaskState.COMPLETE, TaskState.FAILED})

@@ -1,8 +1,8 @@
-"""Pickles of functions that come out the same whenever their code is the same.
+"""Pickles functions so that equal code gives equal bytes.
 
-cloudpickle marks every class that travels by value with a random word, by which a process knows
-it again, and writes sets in the order of the process's hash seed. A workflow made twice by one
-script would then never be the same. Here the word is made from what the class is.
+cloudpickle gives every class that it pickles by value a random mark, by which a process recognizes
+the class, and writes sets in an order that depends on the process's hash seed; one script would
+never make the same workflow twice. Here the mark is a digest of the class, and sets are sorted.
 """
 
 import io
@@ -13,11 +13,11 @@ from typing import Any
 
 import cloudpickle
 
-_CLASS_MAKERS = ("_make_skeleton_class", "_make_skeleton_enum")  # the word is last but one
+_CLASS_MAKERS = ("_make_skeleton_class", "_make_skeleton_enum")  # last argument but one: the mark
 
 
 class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """``name_of`` gives a name for what is to be only named, None for all else."""
+    """Pickles a value as a name where ``name_of`` returns one, in full where it returns None."""
 
     def __init__(
         self, file: io.BytesIO, name_of: Callable[[Any], str | None], marks_classes: bool = True
@@ -48,7 +48,7 @@ class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _SortedSet:
-    """Loaded as the frozen set it was made from."""
+    """Pickles a frozenset in sorted order; loading gives back a frozenset."""
 
     def __init__(self, members: frozenset[Any]) -> None:
         self._members = members
@@ -58,7 +58,7 @@ class _SortedSet:
 
 
 def _with_sorted_sets(part: Any) -> Any:
-    """The constants of code: tuples, maybe with tuples and frozen sets in them."""
+    """A part of a code object, with each frozenset in it, at any depth of tuples, made sortable."""
     if type(part) is frozenset:
         return _SortedSet(part)
     if type(part) is tuple and any(type(item) in (frozenset, tuple) for item in part):

@@ -1,6 +1,6 @@
 """The workflow: tasks, the files between them, and the edges that order them.
 
-Held as arrays so that a million tasks fit; ``Task`` is a view made on demand. A workflow is
+It is held as arrays so that a million tasks fit; ``Task`` is a view made on demand. A workflow is
 immutable and already valid: only ``WorkflowBuilder`` makes one.
 """
 
@@ -40,11 +40,11 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Workflow:
-    """Tasks and files by index; every array runs parallel to ``task_ids`` or ``file_ids``.
+    """Tasks and files by index; every array is in the order of ``task_ids`` or of ``file_ids``.
 
     ``inputs`` and ``outputs`` join tasks to files in the order the author gave; ``parents`` joins
     a task to the tasks it waits for. ``retries`` is -1 where the author did not say. ``warnings``
-    are sentences about what was odd in the source; they are not part of what the workflow is.
+    are sentences about what was odd in the source; equality ignores them.
     """
 
     name: str
@@ -120,37 +120,37 @@ class Workflow:
 
     @cached_property
     def producers(self) -> Adjacency:
-        """Which tasks write each file: none for a workflow input, one unless a trace is odd."""
+        """The tasks that write each file: none for a workflow input, else usually one."""
         return self.outputs.transposed(len(self.file_ids))
 
     @cached_property
     def consumers(self) -> Adjacency:
-        """Which tasks read each file."""
+        """The tasks that read each file."""
         return self.inputs.transposed(len(self.file_ids))
 
     @cached_property
     def type_names(self) -> tuple[str, ...]:
-        """The kinds of task there are, in order of first appearance."""
+        """The types of task (see `type_of`), in order of first appearance."""
         return tuple(dict.fromkeys(type_of(name) for name in dict.fromkeys(self.task_names)))
 
     @cached_property
     def types(self) -> Indices:
-        """Every task's place in ``type_names``."""
+        """Every task's type, as an index into ``type_names``."""
         place = {name: i for i, name in enumerate(self.type_names)}
         by_name = {name: place[type_of(name)] for name in dict.fromkeys(self.task_names)}
         return np.fromiter((by_name[name] for name in self.task_names), np.int32, len(self))
 
     def input_bytes(self) -> Bytes:
-        """What each task reads, in bytes."""
+        """The total size of each task's inputs."""
         return sums_by_row(self.inputs, self.size_bytes)
 
     def output_bytes(self) -> Bytes:
-        """What each task writes, in bytes."""
+        """The total size of each task's outputs."""
         return sums_by_row(self.outputs, self.size_bytes)
 
 
 def sums_by_row(adjacency: Adjacency, weights: Bytes) -> Bytes:
-    """The sum of each row's targets' weights."""
+    """For each row, the sum of the weights of its targets."""
     total = np.zeros(len(adjacency.targets) + 1, dtype=np.int64)
     np.cumsum(weights[adjacency.targets], out=total[1:])
     sums: Bytes = total[adjacency.starts[1:]] - total[adjacency.starts[:-1]]
@@ -165,5 +165,5 @@ _NUMBERING = re.compile(
 
 
 def type_of(task_name: str) -> str:
-    """What kind of task a name denotes: the name without its numbering."""
+    """The type of a task: its name without the numbering."""
     return _NUMBERING.sub("", task_name)
