@@ -130,7 +130,7 @@ def test_tasks_without_a_run_and_runs_without_a_task_are_warned_about() -> None:
 
     assert workflow.runtime_seconds.tolist() == [0.5, 0, 2.5, 3.5]
     assert any("1 tasks have no recorded run" in warning for warning in workflow.warnings)
-    assert any("1 recorded runs are left aside" in warning for warning in workflow.warnings)
+    assert any("1 recorded runs are ignored" in warning for warning in workflow.warnings)
 
 
 def test_a_specification_alone_is_enough() -> None:
@@ -210,7 +210,7 @@ def test_other_versions_are_refused_by_name(version: str) -> None:
 
     assert caught.value.place == "$.schemaVersion"
     assert len(str(caught.value)) < 200
-    assert not version or "supported are 1.0 to 1.6" in str(caught.value)
+    assert not version or "dataward reads 1.0 to 1.6" in str(caught.value)
 
 
 def test_a_version_written_as_a_number_is_understood() -> None:

@@ -1,4 +1,4 @@
-"""Workflow files to ``Workflow`` and back; nothing else in dataward knows a file format."""
+"""Reads workflow files into a ``Workflow`` and writes them; no other room knows a file format."""
 
 from dataward.formats.content import ReadLimits
 from dataward.formats.read import parse_workflow, read_workflow

@@ -1,4 +1,4 @@
-"""A file's bytes in chunks, unpacked if they were compressed, and never more than allowed."""
+"""A file's bytes in chunks, unpacked if compressed, up to a size limit."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -8,23 +8,23 @@ from pathlib import Path
 from dataward.errors import FormatError
 
 CHUNK_BYTES = 1 << 20
-# Input is inflated in small slices: a file of a million empty gzip members would otherwise copy the
-# rest of its chunk once per member.
+# Input is inflated in small slices, because zlib copies the rest of a slice at the end of every
+# gzip member: a file of a million empty members would copy a whole chunk a million times.
 _SLICE_BYTES = 1 << 14
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much content is believed before it is taken for an attack or an accident."""
+    """The sizes above which a file is refused as an attack or an accident."""
 
     size_bytes_max: int = 8 * 2**30  # a million tasks take some 0.5 GB
-    inflation_max: int = 400  # real traces shrink 10 to 100 times; deflate can reach 1032
+    inflation_max: int = 400  # gzip makes real traces 10 to 100 times smaller; at most 1032
     inflation_from_bytes: int = 64 * 2**20  # below this, any inflation is harmless
 
 
 def file_chunks(path: Path, source: str) -> Iterator[bytes]:
-    """The file as it lies on disk."""
+    """The file's bytes as they are on disk, in chunks."""
     try:
         with path.open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
@@ -40,7 +40,7 @@ def file_chunks(path: Path, source: str) -> Iterator[bytes]:
 
 
 def unpacked(chunks: Iterable[bytes], source: str, limits: ReadLimits) -> Iterator[bytes]:
-    """The same content without gzip, if there was any; FormatError beyond the limits."""
+    """The same content, unpacked if it was gzipped. Raises FormatError beyond the limits."""
     walk = iter(chunks)
     first = next(walk, b"")
     if first.startswith(GZIP_MAGIC):

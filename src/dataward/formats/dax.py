@@ -1,4 +1,4 @@
-"""Pegasus DAX 2 and 3: XML read element by element, so that a tree never exists.
+"""Reads Pegasus DAX 2 and 3: XML, element by element, without building a tree.
 
 DAX 2 names a file by ``file=``, DAX 3 by ``name=``; both list jobs first and edges last.
 """
@@ -29,12 +29,13 @@ class _DaxReader:
         self.builder = WorkflowBuilder()
         self.job: PegasusJob | None = None
         self.child = ""
-        self.file = ""  # what a <metadata> inside belongs to
+        self.file = ""  # the file that an enclosed <metadata> describes
         self.path: list[str] = []
         self.text: list[str] | None = None
         self.attributes: Attributes = {}
         self.sizes: dict[str, int] = {}
-        # The Pegasus generator draws from normal distributions; Epigenomics_997 shows the tail.
+        # The Pegasus generator draws sizes and run times from normal distributions, so a few are
+        # negative, as in Epigenomics_997.
         self.negative_sizes = 0
         self.negative_runtimes = 0
         self.early_edges: list[tuple[int, str, str]] = []
@@ -84,7 +85,7 @@ class _DaxReader:
         return FormatError(self.source, problem, place=f"line {self.line}", remedy=remedy)
 
     def refuse_doctype(self, *_: object) -> None:
-        # No DAX has one, and entities can expand without end or name files to be fetched.
+        # No DAX has a DOCTYPE, and its entities could expand without end or fetch other files.
         raise self.error("declares a DOCTYPE, which a DAX never needs", "remove it")
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -120,7 +121,7 @@ class _DaxReader:
             self.negative_runtimes += runtime < 0
 
     def on_uses(self, attributes: Attributes) -> None:
-        if self.job is None:  # a <transformation> lists its executables this way
+        if self.job is None:  # here <uses> names an executable of a <transformation>
             return
         file = self.file = self.name_of_file(attributes)
         link = attributes.get("link", "")
@@ -154,7 +155,7 @@ class _DaxReader:
         parent = self.reference(attributes)
         try:
             self.builder.order(parent, self.child)
-        except UnknownParentError:  # perhaps its job is yet to come
+        except UnknownParentError:  # the child's job may come later in the document
             self.early_edges.append((self.line, parent, self.child))
 
     def reference(self, attributes: Attributes) -> str:
@@ -191,5 +192,5 @@ class _DaxReader:
             self.negative_sizes += 1
         elif self.job is not None:
             self.builder.file(self.file, size)
-        else:  # the list of files up front: only those that jobs use are part of the workflow
+        else:  # the list of files before the jobs: a file that no job uses is not in the workflow
             self.sizes[self.file] = size

@@ -1,4 +1,4 @@
-"""Which format a file is in, judged by how its content begins; its name does not matter."""
+"""Finds the format of a workflow file from the start of its content; its name does not matter."""
 
 import re
 from enum import Enum

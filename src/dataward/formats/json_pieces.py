@@ -1,6 +1,6 @@
-"""Decoding a large JSON document piece by piece, each mistake told with its path in the whole.
+"""Decodes a large JSON document piece by piece; errors name the path in the whole document.
 
-A piece is a ``msgspec.Raw``: a window on the document's bytes. Only the element at hand exists as
+A piece is a ``msgspec.Raw``: a window on the document's bytes. Only one element at a time becomes
 Python objects, so a million tasks need little more memory than their text.
 """
 
@@ -22,12 +22,12 @@ _WITH_BYTE = re.compile(r"JSON is malformed: (?P<problem>.*) \(byte (?P<byte>\d+
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """One document's pieces; ``source`` is what errors call the document."""
+    """Decodes the pieces of one document; ``source`` is its name in errors."""
 
     source: str
 
     def whole(self, decoder: "msgspec.json.Decoder[T]", data: bytearray) -> T:
-        """Decode the document's outermost layer; all its syntax is checked on the way."""
+        """The document's outermost layer, decoded. The syntax of the whole document is checked."""
         mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         try:
             return decoder.decode(memoryview(data)[mark:])
@@ -43,14 +43,14 @@ class Pieces:
             raise FormatError(self.source, "is not UTF-8 text") from error
 
     def piece(self, decoder: "msgspec.json.Decoder[T]", raw: msgspec.Raw, place: str) -> T:
-        """Decode one piece that stands at ``place``, such as ``$.workflow``."""
+        """One piece, decoded; ``place`` is its path for errors, such as ``$.workflow``."""
         try:
             return decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.error(error, place) from error
 
     def elements(self, raw: msgspec.Raw, place: str) -> list[msgspec.Raw]:
-        """A list's elements, undecoded; none where the list is missing."""
+        """A list's elements, not yet decoded; none if the list is missing."""
         return self.piece(_list_decoder, raw, place) if given(raw) else []
 
     def error(self, error: Exception, place: str) -> FormatError:
@@ -59,12 +59,12 @@ class Pieces:
             problem, place = match["problem"], place + match["path"]
         elif isinstance(error, UnicodeDecodeError):
             problem = "holds text that is not UTF-8"
-        elif problem == "Input data was truncated":  # what msgspec says of half a surrogate pair
+        elif problem == "Input data was truncated":  # msgspec's message for half a surrogate pair
             problem = "holds half of a \\ud800-style character pair"
         return FormatError(self.source, problem[:1].lower() + problem[1:], place=place)
 
 
 def given(raw: msgspec.Raw) -> bool:
-    """Whether an optional piece is there."""
+    """Whether an optional piece is present and not null."""
     start = bytes(memoryview(raw)[:5])
     return start not in (b"", b"null")

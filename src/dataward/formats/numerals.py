@@ -1,8 +1,8 @@
-"""Numbers as people and programs write them in XML and YAML, which know only text."""
+"""Reads numbers in XML and YAML, where every value is text."""
 
 import re
 
-# Longer numerals than any real quantity; Python refuses to convert beyond 4,300 digits.
+# No real quantity has more characters; Python refuses to convert more than 4,300 digits.
 LENGTH_MAX = 40
 _NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 

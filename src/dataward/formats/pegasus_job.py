@@ -10,8 +10,8 @@ from dataward.errors import FormatError, WorkflowError
 from dataward.formats.numerals import parse_number
 from dataward.model.builder import WorkflowBuilder
 
-# Pegasus also knows "none" and "checkpoint". A checkpoint is read and written by one job alone, so
-# it orders nothing.
+# "none" and "checkpoint" count as neither: only one job reads and writes a checkpoint, so the
+# checkpoint does not order jobs.
 _READS = ("input", "inout")
 _WRITES = ("output", "inout")
 _LINKS = ("", "none", "input", "output", "inout", "checkpoint")
@@ -19,7 +19,7 @@ _LINKS = ("", "none", "input", "output", "inout", "checkpoint")
 
 @contextmanager
 def placed(source: str, line: int) -> Iterator[None]:
-    """Turn what the builder refuses into a FormatError that says on which line it stands."""
+    """Turn a WorkflowError of the builder into a FormatError that names the line."""
     try:
         yield
     except WorkflowError as error:
@@ -53,13 +53,13 @@ class PegasusJob:
             self.outputs.append(file)
 
     def profile(self, namespace: str, key: str, text: str, line: int) -> None:
-        """Take what dataward understands of a profile; most are about Condor or the grid."""
+        """Use a profile if dataward understands it; most are for Condor or the grid."""
         match (namespace.lower(), key.lower()):
             case ("pegasus", "runtime"):
                 self.runtime_seconds = quantity(self.source, line, key, text)
             case ("pegasus", "cores"):
                 self.cores = math.ceil(quantity(self.source, line, key, text))
-            case ("pegasus", "memory"):  # in MB, says Pegasus' manual
+            case ("pegasus", "memory"):  # in MB, according to Pegasus' manual
                 self.memory_bytes = math.ceil(quantity(self.source, line, key, text) * 1_000_000)
             case ("dagman", "retry"):
                 self.retries = math.ceil(quantity(self.source, line, key, text))
@@ -80,7 +80,7 @@ class PegasusJob:
 
 
 def words(arguments: str) -> list[str]:
-    """A command line's words, quotes respected where they match."""
+    """A command line's words. Quotes count only if each has its partner."""
     if not any(mark in arguments for mark in "'\"\\"):
         return arguments.split()
     try:
@@ -90,7 +90,7 @@ def words(arguments: str) -> list[str]:
 
 
 def quantity(source: str, line: int, what: str, text: str) -> float:
-    """A number that must be one, and finite."""
+    """The number that the text denotes. Raises FormatError unless it is a finite number."""
     number = parse_number(text)
     if number is None or not math.isfinite(number):
         raise FormatError(source, f"{what} {text[:40]!r} is not a number", place=f"line {line}")
@@ -98,11 +98,11 @@ def quantity(source: str, line: int, what: str, text: str) -> float:
 
 
 def size_bytes(source: str, line: int, text: str) -> int:
-    """A file's size; -1, which some write for unknown, stays -1."""
+    """A file's size. Some writers put -1 for an unknown size; it stays -1."""
     return math.ceil(quantity(source, line, "file size", text))
 
 
 def order(builder: WorkflowBuilder, source: str, line: int, parent: str, child: str) -> None:
-    """Declare an edge whose child must be there by now."""
+    """Declare an edge. The child must already be in the builder."""
     with placed(source, line):
         builder.order(parent, child)

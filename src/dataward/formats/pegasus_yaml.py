@@ -1,4 +1,4 @@
-"""Pegasus 5 abstract workflows: YAML with jobs, and dependencies from parent to children."""
+"""Reads Pegasus 5 abstract workflows: YAML with jobs, and dependencies from parent to children."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ class _PegasusReader:
         self.edges: list[tuple[int, str, str]] = []
 
     def read(self) -> WorkflowBuilder:
-        """Sections may come in any order, so edges and sizes wait until all jobs are known."""
+        """The workflow. Sections come in any order, so edges and sizes are added after all jobs."""
         self.events.open_document()
         seen = []
         for key in self.events.keys("the workflow"):

@@ -1,4 +1,4 @@
-"""Platforms as small YAML files: groups of equal machines, and what joins them."""
+"""Reads platforms from small YAML files: groups of equal machines, their links, and the store."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ def _placement(text: str) -> Placement:
         return Placement(text)
     except ValueError:
         known = ", ".join(placement.value for placement in Placement)
-        raise SettingError(f"{text!r} is no placement of inputs; there are {known}") from None
+        raise SettingError(f"{text!r} is not a placement of inputs; choose {known}") from None
 
 
 def _name(text: str) -> str:
@@ -57,7 +57,7 @@ _MACHINE: dict[str, tuple[str, FieldReader]] = {
 
 
 def read_platform(path: Path | str) -> Platform:
-    """A platform file as values; what it does not say is as in ``Platform``'s defaults."""
+    """The platform in a file; what the file leaves out is as in ``Platform``'s defaults."""
     source = str(path)
     events = YamlEvents(unpacked(file_chunks(Path(path), source), source, ReadLimits()), source)
     events.open_document()
@@ -113,7 +113,7 @@ def _read(
     for key, node in part.items():
         if key not in known:
             remedy = f"it may have {', '.join(known)}"
-            problem = f"{what} has no {key!r}"
+            problem = f"{what} has the unknown key {key!r}"
             raise FormatError(source, problem, place=f"line {node.line}", remedy=remedy)
         field, reader = known[key]
         fields[field] = _value(node, key, reader, source)

@@ -1,4 +1,4 @@
-"""The way in: any workflow file, in any format, to a ``Workflow``."""
+"""Reads a workflow file of any known format into a ``Workflow``."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -28,9 +28,9 @@ def read_workflow(
 ) -> Workflow:
     """The workflow in a file, whatever its format, gzipped or not.
 
-    Without ``edges``, only the declared ones count, as a trace wants; where the files say otherwise
-    the workflow carries a warning. Content that is wrong in one place raises FormatError naming
-    it; a workflow wrong as a whole (a cycle, an unknown parent) raises its WorkflowError.
+    Without ``edges``, only the declared edges count, as in a trace; where the files imply others,
+    the workflow carries a warning. Content that is wrong in one place raises a FormatError that
+    names the place; a workflow wrong as a whole (a cycle, an unknown parent) a WorkflowError.
     """
     return _read(file_chunks(Path(path), str(path)), str(path), edges, limits)
 
@@ -42,7 +42,7 @@ def parse_workflow(
     *,
     limits: ReadLimits = _DEFAULT_LIMITS,
 ) -> Workflow:
-    """The same for content already at hand; ``source`` is what errors call it."""
+    """The same for content already in memory; ``source`` is its name in errors."""
     return _read([data], source, edges, limits)
 
 

@@ -1,5 +1,7 @@
-"""WfFormat before 1.5: one flat list of tasks that hold everything, and refer to one another by
-name. It was called ``jobs`` until 1.2, sizes and run times got their units in 1.4."""
+"""Reads WfFormat before 1.5: one flat list of tasks that refer to one another by name.
+
+The list was called ``jobs`` until 1.2; the names of sizes and run times have units since 1.4.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -93,10 +95,10 @@ def read_flat(pieces: Pieces, builder: WorkflowBuilder, tasks: Raw, place: str) 
 
 
 class _Ids:
-    """Every task's id, and what the names that others refer to it by stand for.
+    """Every task's id, and the id that each name in ``parents`` and ``children`` stands for.
 
-    The id is what WfCommons' own migration to 1.5 makes of it: the name, with the old id added
-    where the name does not contain it. So a trace has the same ids in all its versions.
+    The id is made as WfCommons' own migration to 1.5 makes it: the name, with the old id added if
+    the name does not contain the old id. So a trace has the same ids in all its versions.
     """
 
     def __init__(self, pieces: Pieces, raws: Sequence[Raw], place: str) -> None:
@@ -104,7 +106,7 @@ class _Ids:
         self.raws = raws
         self.place = place
         self.of_task: list[str] = []
-        self._meant: dict[str, str | None] = {}  # None: several tasks
+        self._meant: dict[str, str | None] = {}  # None: several tasks have that name
         old_ids: list[tuple[str, str]] = []
         for index, raw in enumerate(raws):
             task = pieces.piece(_named, raw, f"{place}[{index}]")

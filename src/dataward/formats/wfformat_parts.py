@@ -1,4 +1,4 @@
-"""What all versions of WfFormat share when read: commands, quantities, and edges said twice."""
+"""Reads what all versions of WfFormat share: commands, quantities, and edges declared twice."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ class WfCommand(Struct, gc=False):
 
 
 def words_of(command: WfCommand | None, task_name: str, share: Share) -> tuple[str, ...] | None:
-    """The words to execute. Where only arguments were recorded, the task's type is the program."""
+    """The words to execute. If only arguments were recorded, the task's type is the program."""
     if command is None:
         return None
     if command.program is not None:
@@ -29,7 +29,7 @@ def words_of(command: WfCommand | None, task_name: str, share: Share) -> tuple[s
 
 
 def sharing() -> Share:
-    """A function that gives equal strings back as one object: programs repeat in every task."""
+    """A function that returns one object for equal strings: programs repeat in every task."""
     pool: dict[str, str] = {}
 
     def share(text: str) -> str:
@@ -44,22 +44,25 @@ def sharing() -> Share:
 
 
 def cores_of(count: int | float) -> int:
-    """Whole cores for a count that may be fractional; traces write 0 for a task that hardly ran."""
+    """The count rounded up to 1 or more; traces write fractions, and 0 for a task that hardly ran.
+
+    A negative count stays negative, for the builder to refuse.
+    """
     return max(1, math.ceil(count)) if count >= 0 else math.floor(count)
 
 
 def whole_bytes(size: int | float) -> int:
-    """Whole bytes; negative sizes are kept negative for the builder to refuse."""
+    """The size rounded up to whole bytes. A negative one stays so, for the builder to refuse."""
     if size < 0:
         return min(math.floor(size), -2)  # -1 means unknown to the builder
     return math.ceil(size)
 
 
 class DeclaredTwice:
-    """Tells whether ``parents`` and ``children`` declare the same edges, without keeping any.
+    """Tells whether ``parents`` and ``children`` declare the same edges, without storing them.
 
-    Both sides add up a hash of every edge they declare. Equal sums mean equal edges (a chance of
-    one in 2**60 aside), which spares the usual document, where both are complete, a second pass.
+    The hashes of all edges are added up on both sides. Equal sums mean equal edges (wrong once in
+    2**60), so the usual document, where both lists are complete, needs no second pass.
     """
 
     def __init__(self) -> None:
@@ -84,7 +87,7 @@ def declare_children(
     place: str,
     families: Iterable[tuple[str, Sequence[str]]],
 ) -> None:
-    """Add the edges that ``children`` declare, in a document where ``parents`` are not the same."""
+    """Add the edges of ``children``, in a document whose ``parents`` declare different edges."""
     builder.warn("its 'parents' and 'children' declare different edges; all of them are used")
     for index, (parent, children) in enumerate(families):
         for child in children:

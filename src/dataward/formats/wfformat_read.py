@@ -1,7 +1,7 @@
-"""WfFormat (WfCommons JSON) 1.0 to 1.6, read.
+"""Reads WfFormat (WfCommons JSON) 1.0 to 1.6.
 
-From 1.5 a document has a specification (tasks, files) and an execution (run times), joined by task
-id; that is here. The flat documents before 1.5 are in ``wfformat_flat``.
+Since 1.5 a document has a specification (tasks, files) and an execution (run times), joined by task
+id; this module reads both. ``wfformat_flat`` reads the flat documents before 1.5.
 """
 
 from collections.abc import Iterator, Sequence
@@ -120,7 +120,7 @@ def _supported_version(document: _Document, source: str) -> str:
             source,
             f"this is WfFormat {version[:20]!r}",
             place="$.schemaVersion",
-            remedy="supported are 1.0 to 1.6",
+            remedy="dataward reads 1.0 to 1.6",
         )
     return version
 
@@ -184,10 +184,10 @@ def _read_tasks(
 
 
 class _Executions:
-    """Finds each task's run.
+    """Finds each task's recorded run.
 
-    Writers list both sections in one order, so the next record is tried first; only when the
-    orders differ is an index made.
+    Writers list tasks and runs in the same order, so the next record is tried first; an index is
+    made only when the orders differ.
     """
 
     def __init__(self, pieces: Pieces, raw: Raw) -> None:
@@ -227,6 +227,6 @@ class _Executions:
             builder.warn(f"{self.missing} tasks have no recorded run; their run time counts as 0")
         if self.used < len(self.raws):
             builder.warn(
-                f"{len(self.raws) - self.used} recorded runs are left aside: they belong to no "
-                "task, or to one that has another"
+                f"{len(self.raws) - self.used} recorded runs are ignored: their task does not "
+                "exist or has another recorded run"
             )

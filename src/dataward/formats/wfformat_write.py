@@ -1,4 +1,4 @@
-"""WfFormat 1.5 and 1.6, written in chunks."""
+"""Writes WfFormat 1.5 and 1.6, in chunks."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,8 +10,8 @@ from dataward.errors import BadValueError, SettingError
 from dataward.model.workflow import Command, Workflow
 
 VERSIONS = ("1.5", "1.6")
-# Both are required of an execution, and nothing has been executed here. Zero and the beginning of
-# time say so, and never change from one run to the next.
+# WfFormat requires both values, but nothing has been executed here. Zero and the start of Unix time
+# show that, and keep the output the same every time.
 _MAKESPAN_SECONDS = 0
 _EXECUTED_AT = "1970-01-01T00:00:00Z"
 _BATCH = 2000
@@ -48,7 +48,7 @@ class _Execution(Struct, gc=False, rename="camel"):
 
 
 def render(workflow: Workflow, version: str = "1.6") -> Iterator[bytes]:
-    """The workflow as a WfFormat document, in chunks; one task or file to a line."""
+    """The workflow as a WfFormat document, in chunks; each task or file has its own line."""
     if version not in VERSIONS:
         raise SettingError(f"WfFormat {version!r} cannot be written; choose 1.5 or 1.6")
     return _document(workflow, version)

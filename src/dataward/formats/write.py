@@ -1,4 +1,4 @@
-"""The way out: a ``Workflow`` to a file that is either complete or not there."""
+"""Writes a ``Workflow`` to a file that is either complete or does not exist."""
 
 import gzip
 import os
@@ -17,14 +17,15 @@ from dataward.model.workflow import Workflow
 def write_workflow(workflow: Workflow, path: Path | str, version: str = "1.6") -> None:
     """Save as WfFormat, gzipped if the name ends in ``.gz``; equal workflows give equal bytes.
 
-    A reader never sees half a file: it is written beside its place and then renamed into it.
+    A reader never sees half a file: it is written under another name in the same directory, then
+    renamed.
     """
     path = Path(path)
     chunks = render(workflow, version)
     try:
         with _replacing(path) as file:
             if path.suffix == ".gz":
-                # Neither name nor time goes into the header, for both would vary.
+                # The gzip header gets neither name nor time, because both would vary.
                 with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
                     for chunk in chunks:
                         packed.write(chunk)
@@ -43,7 +44,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         return
     if path.is_dir():
         raise OutputError(str(path), "it is a directory")
-    # The name is not derived from the target's, which may already be as long as names can be.
+    # The temporary name is not the target's with a suffix: that might be too long for a name.
     part = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with open(part, "xb") as file:

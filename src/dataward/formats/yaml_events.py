@@ -1,7 +1,7 @@
-"""YAML read event by event: no tags, no aliases, no types but text, lists and mappings.
+"""Reads YAML event by event: only text, lists and mappings, without tags or aliases.
 
-PyYAML's own composer recurses as deep as the document and follows aliases, which lets ten lines
-unfold into gigabytes; here a document costs what its text costs. Every node knows its line.
+PyYAML's own composer recurses as deep as the document and follows aliases, so ten lines can expand
+to gigabytes; here memory grows only with the text. Every node knows its line.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class YamlNode:
 
 
 class YamlEvents:
-    """Walks through a document; the caller decides what is worth keeping."""
+    """Walks through a document; the caller decides what to keep."""
 
     def __init__(self, chunks: Iterator[bytes], source: str) -> None:
         self.source = source
@@ -56,10 +56,10 @@ class YamlEvents:
     def _take(self) -> yaml.Event:
         event = self._event
         if isinstance(event, yaml.ScalarEvent) and event.anchor is None:
-            self._event = self._pull()  # most events are these
+            self._event = self._pull()  # a short cut: most events are scalars without an anchor
             return event
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise self.error("uses YAML anchors or aliases, which workflows may not")
+            raise self.error("uses YAML anchors or aliases, which are not allowed in workflows")
         if isinstance(event, yaml.CollectionStartEvent):
             self._depth += 1
             if self._depth > DEPTH_MAX:
@@ -71,19 +71,19 @@ class YamlEvents:
         return event
 
     def open_document(self) -> None:
-        """Step to the root."""
+        """Move to the root node."""
         while isinstance(self._event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
             self._take()
 
     def close_document(self) -> None:
-        """Make sure that the document was the only one."""
+        """Raise FormatError if another document follows."""
         while isinstance(self._event, yaml.DocumentEndEvent):
             self._take()
         if not isinstance(self._event, yaml.StreamEndEvent):
-            raise self.error("holds a second YAML document; a workflow is one")
+            raise self.error("holds a second YAML document; a workflow file has only one")
 
     def keys(self, what: str) -> Iterator[str]:
-        """The keys of the mapping that comes next; the caller consumes each value."""
+        """The keys of the next mapping; the caller must consume the value after each key."""
         if not isinstance(self._event, yaml.MappingStartEvent):
             raise self.error(f"{what} should be a mapping")
         self._take()
@@ -100,7 +100,7 @@ class YamlEvents:
         self._take()
 
     def items(self, what: str) -> Iterator[YamlNode]:
-        """The elements of the list that comes next, each whole; nothing counts as no elements."""
+        """The elements of the next list, each read in full; a null gives no elements."""
         if isinstance(self._event, yaml.ScalarEvent) and self._event.value in ("", "null", "~"):
             self._take()
             return
@@ -112,7 +112,7 @@ class YamlEvents:
         self._take()
 
     def node(self) -> YamlNode:
-        """What comes next, whole. Recursion is bounded by DEPTH_MAX."""
+        """The next node, read in full. Recursion is bounded by DEPTH_MAX."""
         line = self.line
         if isinstance(self._event, yaml.ScalarEvent):
             text = str(self._event.value)
@@ -126,7 +126,7 @@ class YamlEvents:
         raise self.error("is not a workflow: it ends early")
 
     def skip(self) -> None:
-        """Pass over what comes next without keeping it."""
+        """Skip the next node."""
         depth = self._depth
         self._take()
         while self._depth > depth:
