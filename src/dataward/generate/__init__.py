@@ -1,7 +1,7 @@
-"""Workflows made to a shape and a size, and made to run.
+"""Makes workflows of a given shape and size.
 
-``generate`` makes one, ``SHAPES`` lists what there is, ``make_runnable`` gives every task a real
-command and ``write_inputs`` makes the files such a workflow starts from.
+``generate`` makes a workflow, ``SHAPES`` lists the shapes, ``make_runnable`` gives every task a
+real command, and ``write_inputs`` writes the files that such a workflow starts from.
 """
 
 from dataward.generate.registry import SHAPES, generate

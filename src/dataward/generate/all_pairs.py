@@ -1,7 +1,7 @@
 """All-pairs (MATRIX, section 4.1.2): compare every file of one set with every file of another.
 
-The paper's 250,000 tasks take 100 ms each on two 12 MB files, 500 in each set. It names no output;
-one number per comparison is written here.
+The paper's 250,000 tasks take 100 ms each on two 12 MB files, 500 in each set. The paper names no
+output; here each comparison writes one number.
 """
 
 from math import isqrt
@@ -16,9 +16,9 @@ RESULT_BYTES = 8
 
 
 def rectangle(tasks: int) -> tuple[int, int]:
-    """The sets' sizes: the product nearest to so many tasks of sides at most 2 to 1.
+    """The sizes of the two sets, whose product is nearest to ``tasks``; at most 2 to 1.
 
-    Of equally near ones the larger product, then the squarer one.
+    Of equally near products the larger is taken, then the one whose sides are more equal.
     """
     best = (isqrt(tasks), isqrt(tasks))
     for short in range(max(1, isqrt(tasks // 2)), isqrt(tasks) + 2):

@@ -1,11 +1,11 @@
 """Coadd: images of a strip of sky added up, piece by piece (SDSS; worker-centric paper, 2.1, 4.1).
 
-The trace is not public; this is a scan with its published figures. Tasks move along the strip and
-a file is read by consecutive tasks while its image is in view. The first 6,000 tasks, the
-paper's workload, read 53,390 files, 36 to 101 each and 78.4327 on average; all 44,000 read 588,900,
-up to 181 each and 124 on average; some 90% of files are read by six tasks or more. A smaller
-Coadd is the beginning of a larger one with the same seed. Beyond 44,000 tasks the strip goes on as
-it did after the first 6,000.
+The trace is not public; this is a made-up scan with the published figures. Tasks move along the
+strip, and consecutive tasks read a file while its image is in view. The first 6,000 tasks, the
+paper's workload, read 53,390 files: 36 to 101 per task, 78.4327 on average. All 44,000 tasks read
+588,900 files: up to 181 per task, 124 on average. Some 90% of files are read by six tasks or more.
+A smaller Coadd is the beginning of a larger one with the same seed. Beyond 44,000 tasks the strip
+goes on as it did after the first 6,000.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,12 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of the strip: how many tasks, new files, reads in all, and reads per task.
+    """A part of the strip: its tasks, new files, total reads, and least and most reads per task.
 
-    Files leave ``out_of_turn`` by up to this share of the files in view. Fitted: it makes a tenth
-    of them leave before six tasks have read them. Up to 1, no later stretch changes this one.
+    Files leave the view in the order they came, but each file's turn is delayed at random, by up to
+    ``out_of_turn`` times the number of files in view. The value is fitted so that a tenth of the
+    files leave before six tasks have read them. With at most 1, a later stretch does not change
+    this one.
     """
 
     tasks: int
@@ -36,20 +38,20 @@ class Stretch:
 
 
 FIRST = Stretch(tasks=6_000, files=53_390, reads=470_596, least=36, most=101, out_of_turn=0.95)
-# What is left of 44,000 tasks, 588,900 files and 44,000 x 124 reads.
+# The rest of the 44,000 tasks, 588,900 files and 44,000 x 124 reads.
 LATER = Stretch(tasks=38_000, files=535_510, reads=4_985_404, least=50, most=181, out_of_turn=1.0)
 
 SMOOTHING_TASKS = 200
 
-# The paper models no outputs; a task needs one to have something to show for its work.
+# The paper models no outputs; here every task writes a small one.
 OUTPUT_BYTES = 1000
 
 
 def in_view(random: RandomState, stretch: Stretch) -> Counts:
-    """Files each task reads: a smooth curve with exactly the stretch's sum, least and most."""
+    """How many files each task reads: a smooth curve with the stretch's sum, least and most."""
     count = stretch.tasks + 2 * SMOOTHING_TASKS
     steps = random.randint(-1000, 1001, count, dtype=np.int64)
-    for _ in range(2):  # integers all the way, so that ranks do not hang on rounding
+    for _ in range(2):  # integers only, so that ranks do not depend on rounding
         total = np.cumsum(steps)
         steps = total[SMOOTHING_TASKS:] - total[:-SMOOTHING_TASKS]
     curve = np.cumsum(steps - steps.sum() // len(steps))[: stretch.tasks]
@@ -59,7 +61,7 @@ def in_view(random: RandomState, stretch: Stretch) -> Counts:
 
 
 def _spread(stretch: Stretch) -> Counts:
-    """The counts of a stretch in rising order, denser towards the most."""
+    """The reads per task of a stretch in rising order, with more values near ``most``."""
     span = stretch.most - stretch.least
     power = span / (stretch.reads / stretch.tasks - stretch.least) - 1.0
     u = (np.arange(stretch.tasks) + 0.5) / stretch.tasks
@@ -73,7 +75,11 @@ def _spread(stretch: Stretch) -> Counts:
 
 
 def arriving(counts: Counts, before: int, files: int) -> Counts:
-    """New files at each task: what the count rises by, and a steady exchange of the others."""
+    """How many new files each task reads.
+
+    Where the number of files in view rises, that many are new; the remaining new files replace
+    others at a steady rate.
+    """
     rises = np.maximum(np.diff(counts, prepend=before), 0)
     exchanged = files - int(rises.sum())
     assert exchanged > 0, "the counts rise too steeply for so few files"
@@ -84,7 +90,7 @@ def arriving(counts: Counts, before: int, files: int) -> Counts:
 
 
 def views(random: RandomState, tasks: int) -> tuple[Counts, Counts]:
-    """For every file the first task that reads it and the first that no longer does."""
+    """For every file, the first task that reads it, and the first task after the last that does."""
     counts: list[Counts] = []
     arrivals: list[Counts] = []
     keys: list[NDArray[np.float64]] = []
@@ -110,7 +116,7 @@ def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
     begin, end = views(random, tasks)
     seen = int(np.searchsorted(begin, tasks))
     begin, end = begin[:seen], np.minimum(end[:seen], tasks)
-    assert (end > begin).all(), "a file left before it came"
+    assert (end > begin).all(), "a file left the view before it came into view"
     lasting = end - begin
     starts = np.cumsum(lasting) - lasting
     readers = np.arange(int(lasting.sum())) + np.repeat(begin - starts, lasting)

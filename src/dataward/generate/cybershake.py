@@ -1,9 +1,9 @@
-"""CyberShake: the shaking to expect at a site, from many variations of many ruptures (SCEC).
+"""CyberShake: earthquake hazard at a site, from many variations of many ruptures (SCEC).
 
 Characterised by Bharathi et al. 2008 and Juve et al. 2013; structure and numbers here come from
 the seven public Pegasus instances of 30 to 5,000 tasks (74 ruptures, 4,546 variations). One
 rupture has some 75 variations in the large instances and 5 to 7 in those of 100 tasks or fewer.
-Every edge has its file, as in ADAGE's instances; WorkflowSim's lost those into the zips.
+Every edge has its file, as in ADAGE's instances; in WorkflowSim's, edges to the zips have none.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ EXTRACTED_BYTES = half_either_way(2.317e8)
 VARIATION_BYTES = half_either_way(3.71e6)
 SEISMOGRAM_BYTES = 24_000
 PEAK_BYTES = 216
-ZIPPED_PEAK_BYTES_PER_SECOND = 2781.0  # the zips are as large as they took long
+ZIPPED_PEAK_BYTES_PER_SECOND = 2781.0  # a zip's size is proportional to its task's run time
 ZIPPED_SEISMOGRAM_BYTES_PER_SECOND = 228_100.0
 
 SINGLE_TASKS = 2  # ZipSeis, ZipPSA
@@ -40,7 +40,7 @@ RUPTURES_SMALL = 8
 
 
 def split_count(tasks: int) -> tuple[int, int]:
-    """How many ruptures and variations make so many tasks; a variation takes two tasks."""
+    """How many ruptures and variations add up to ``tasks``; a variation takes two tasks."""
     rest = tasks - SINGLE_TASKS
     variations = rest / 2
     ruptures = max(
@@ -55,7 +55,7 @@ def split_count(tasks: int) -> tuple[int, int]:
 
 def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
     ruptures, variations = split_count(tasks)
-    # Every rupture has a variation of its own; the others fall where they fall.
+    # Every rupture has one variation; the others are spread over the ruptures at random.
     fallen = random.randint(0, ruptures, variations - ruptures, dtype=np.int64)
     extra = np.bincount(fallen, minlength=ruptures)
     rupture_of = np.repeat(np.arange(ruptures), extra + 1).tolist()

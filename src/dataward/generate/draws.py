@@ -1,8 +1,8 @@
 """Random numbers that come out the same on every machine and with every numpy.
 
 ``RandomState`` is numpy's frozen stream (its newer ``Generator`` may change between releases). Run
-times are rounded to a hundredth of a second, as the public instances are, and sizes to a byte, so
-that the last bit of a machine's logarithm does not show.
+times are rounded to a hundredth of a second, as in the public instances, and sizes to a byte, so
+that results agree even where machines compute the last bit of a logarithm differently.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ Draws = NDArray[np.float64]
 
 
 def random_state(shape: str, seed: int) -> RandomState:
-    """The stream of one shape and seed; ``hash()`` would change between processes."""
+    """The random stream of one shape and seed; ``hash()`` would change between processes."""
     digest = hashlib.blake2b(f"dataward/{shape}/{seed}".encode(), digest_size=32).digest()
     return RandomState(np.frombuffer(digest, dtype="<u4").astype(np.uint32))
 
@@ -26,7 +26,7 @@ class Draw(Protocol):
     """A distribution of run times (seconds) or sizes (bytes)."""
 
     def sample(self, random: RandomState, count: int) -> Draws:
-        """So many values, all drawn from ``random``."""
+        """``count`` values, all drawn from ``random``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """From low to high with the given mean: uniform if that is the middle, else leaning."""
+    """From low to high with the given mean: uniform if the mean is the middle, else skewed."""
 
     low: float
     mean: float
@@ -59,13 +59,13 @@ def uniform(low: float, high: float) -> Between:
 
 
 def half_either_way(mean: float) -> Between:
-    """Uniform over half to one and a half times the mean: how many public samples look."""
+    """Uniform over half to one and a half times the mean, as many public samples are."""
     return uniform(0.5 * mean, 1.5 * mean)
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """A normal distribution; what falls outside low to high is drawn again."""
+    """A normal distribution; a value outside low to high is drawn again."""
 
     mean: float
     deviation: float
@@ -83,13 +83,13 @@ class Normal:
 
 
 def seconds(values: Draws) -> list[float]:
-    """Run times to a hundredth of a second, as plain floats."""
+    """Run times rounded to a hundredth of a second, as plain floats."""
     rounded: list[float] = np.round(values, 2).tolist()
     return rounded
 
 
 def sizes(values: Draws) -> list[int]:
-    """Sizes in whole bytes, as plain ints."""
+    """Sizes rounded to whole bytes, as plain ints."""
     rounded: list[int] = np.rint(values).astype(np.int64).tolist()
     return rounded
 

@@ -1,8 +1,8 @@
 """Epigenomics: DNA reads, cut in pieces, cleaned and mapped to a genome (USC Epigenome Center).
 
 Characterised by Bharathi et al. 2008 and Juve et al. 2013; structure and numbers here come from
-the four public Pegasus instances of 24 to 997 tasks (11 lanes, 284 pieces). Those draw some sizes
-and run times below zero; here a piece keeps at least a twentieth of its share.
+the four public Pegasus instances of 24 to 997 tasks (11 lanes, 284 pieces). In those instances some
+sizes and run times are negative; here a piece keeps at least a twentieth of its share.
 """
 
 import numpy as np
@@ -21,15 +21,16 @@ from dataward.generate.draws import (
 )
 from dataward.generate.shape import Draft, Shape, Values
 
-Lanes = NDArray[np.int64]  # every piece's lane
+Lanes = NDArray[np.int64]  # the lane of each piece
 
 LANE_BYTES = uniform(2.23e8, 4.77e8)
-# How uneven a lane is cut: the share's deviation, in equal parts, for every piece it is cut into.
+# How unevenly a lane is cut into pieces. A piece's share of its lane, where 1 is an equal share,
+# deviates by 0.02 for every piece of the lane, and by no more than 0.75.
 UNEVENNESS_PER_PIECE = 0.02
 UNEVENNESS_MAX = 0.75
 PIECE_SHARE_MIN, PIECE_SHARE_MAX = 0.05, 3.7
-# Per million bytes read. Normals are cut off at what was seen; inside, they have the seen mean
-# and deviation (0.150 and 0.037 for the split, 0.129 and 0.038 for the filter ...).
+# Per million bytes read. Normals are cut off at the observed extremes; between them, they have the
+# observed mean and deviation (0.150 and 0.037 for the split, 0.129 and 0.038 for the filter ...).
 SPLIT_SECONDS = Normal(0.119, 0.071, 0.092, 0.232)
 FILTER_SECONDS = Normal(-0.0266, 0.107, 0.0794, 0.235)
 SANGER_SECONDS = Normal(0.0661, 0.0208, 0.041, 0.133)
@@ -47,7 +48,8 @@ ZR_SHARE = uniform(0.0176, 0.0470)
 VM_SHARE = uniform(0.0029, 0.0062)
 INDEX_SHARE = uniform(0.0136, 0.0179)
 PILEUP_BYTES = uniform(3.0e6, 9.4e6)
-# Mapping takes as long as the genome is large. The two instances under 75 tasks read a small one.
+# The time to map a piece is proportional to the size of the genome. The two instances under 75
+# tasks read a small genome.
 GENOME_BYTES = uniform(5.301e9, 5.305e9)
 SMALL_GENOME_BYTES = uniform(1.249e9, 1.274e9)
 SMALL_TASKS = 75
@@ -59,11 +61,11 @@ STEPS = ("filterContams_chr21", "sol2sanger_chr21", "fastq2bfq_chr21", "map_chr2
 
 
 def split_count(tasks: int) -> tuple[int, int, bool]:
-    """Lanes and pieces that make so many tasks, and whether an extra merge is needed.
+    """How many lanes and pieces add up to ``tasks``, and whether an extra merge is needed.
 
     A piece takes four tasks, a lane two (split and merge), the end three (merge of the merges,
-    maqindex, pileup); a single lane needs no merge of merges. Even counts with several lanes are
-    met by merging some lanes ahead of the others.
+    maqindex, pileup); a single lane needs no merge of merges. With several lanes, an even number of
+    tasks is reached by one extra task that merges some lanes before the others.
     """
     ideal = max(1, round(tasks / (4 * PIECES_PER_LANE + 2)))
     if ideal == 1 and tasks % 4 == 0:
@@ -90,7 +92,10 @@ def _piece(lane: int, piece: int, kind: str) -> str:
 
 
 def _split(draft: Draft, random: RandomState, lanes: int, lane_of: Lanes) -> Draws:
-    """Add the tasks that cut lanes in pieces; the pieces of a lane add up to it."""
+    """Add the tasks that cut lanes into pieces, and return the pieces' sizes.
+
+    The sizes of a lane's pieces add up to the size of the lane.
+    """
     lane_bytes = np.rint(LANE_BYTES.sample(random, lanes))
     uneven = min(UNEVENNESS_PER_PIECE * len(lane_of) / lanes, UNEVENNESS_MAX)
     share = Normal(1.0, uneven, PIECE_SHARE_MIN, PIECE_SHARE_MAX)
@@ -110,7 +115,7 @@ def _split(draft: Draft, random: RandomState, lanes: int, lane_of: Lanes) -> Dra
 def _map(
     draft: Draft, random: RandomState, lane_of: Lanes, piece_bytes: Draws, genome_bytes: float
 ) -> Draws:
-    """Add the four steps of every piece, step by step; the size of what each mapped."""
+    """Add the four tasks of every piece, step by step; return the sizes of the mapped pieces."""
     count = len(lane_of)
     clean = np.rint(CLEAN_SHARE.sample(random, count) * piece_bytes)
     sanger = np.rint(SANGER_SHARE.sample(random, count) * clean)
@@ -142,7 +147,7 @@ def _map(
 def _merge(
     draft: Draft, random: RandomState, lane_of: Lanes, lanes: int, mapped: Draws, extra: bool
 ) -> tuple[str, float]:
-    """Add the merges; the last one's file and its size."""
+    """Add the merges, and return the last merge's file and its size."""
     pieces: list[list[str]] = [[] for _ in range(lanes)]
     for i, lane in enumerate(lane_of.tolist()):
         pieces[lane].append(_piece(lane, i, "nocontam.map"))

@@ -3,8 +3,7 @@
 Characterised by Bharathi et al. 2008 and Juve et al. 2013; structure and numbers here come from
 the three public Pegasus instances of 30 to 1,000 tasks (282 segments in 24 groups). Each segment
 of a group is analysed twice, with a coincidence test (Thinca) after each pass. As in those
-instances a group may also test a segment that belongs to its neighbour, so that some groups hang
-together.
+instances, a group may also test a segment of its neighbour, which connects the two groups.
 """
 
 from itertools import pairwise
@@ -41,8 +40,9 @@ SEGMENTS_PER_GROUP_MIN = 2
 def split_count(tasks: int) -> tuple[int, int, int, bool]:
     """Segments, groups, segments borrowed, and whether two segments share a template bank.
 
-    A segment takes four tasks and a group two; a borrowed segment has no first pass of its own,
-    so it takes two. That is always even: an odd count is met by one bank serving two segments.
+    A segment takes four tasks and a group two; a borrowed segment takes two, because it has no
+    first pass of its own. The sum is always even. For an odd number of tasks, two segments share a
+    template bank.
     """
     shared = tasks % 2 == 1
     half = (tasks + shared) // 2
@@ -58,7 +58,7 @@ def split_count(tasks: int) -> tuple[int, int, int, bool]:
 def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
     segments, groups, borrowed, shared = split_count(tasks)
     bounds = _group_bounds(random, segments, groups)
-    # Group g borrows the last segment of group g - 1 in place of the first of its own.
+    # In the first pass group g borrows the last segment of group g - 1 instead of its own first.
     lent = {bounds[g]: bounds[g] - 1 for g in range(1, borrowed + 1)}
     calibration = (
         draft.file("H-CAL_REF_DARM_ERR_H1_S5_V1.gwf", CALIBRATION_BYTES),
@@ -76,7 +76,7 @@ def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
 
 
 def _group_bounds(random: RandomState, segments: int, groups: int) -> list[int]:
-    """Where each group's segments start; group sizes vary as between random cuts."""
+    """Where each group's segments start, and where the last ends; the cuts are random."""
     spare = segments - SEGMENTS_PER_GROUP_MIN * groups
     cuts = np.sort(random.randint(0, spare + 1, groups - 1, dtype=np.int64))
     starts = cuts + SEGMENTS_PER_GROUP_MIN * np.arange(1, groups)
@@ -97,7 +97,7 @@ def _banks(
     lent: dict[int, int],
     shared: bool,
 ) -> dict[int, str]:
-    """One template bank per segment not borrowed; the last two segments may share one."""
+    """The template bank of each segment that is not borrowed; the last two may share one."""
     own = [s for s in range(len(raw)) if s not in lent]
     run_times = draw_seconds(BANK_SECONDS, random, len(own))
     bank_bytes = draw_sizes(BANK_BYTES, random, len(own))

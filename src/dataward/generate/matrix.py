@@ -1,7 +1,7 @@
 """The four benchmark workloads of MATRIX (section 4.2): bag of tasks, fan-in, fan-out, pipeline.
 
-Its Table 3: run times uniform over 0 to 100 ms, outputs uniform over 0 to 10 MB, degrees and pipe
-size 10. A task reads the whole output of each parent.
+Numbers are from its Table 3: run times uniform over 0 to 100 ms, outputs uniform over 0 to 10 MB,
+degrees and pipe size 10. A task reads the whole output of each parent.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ BYTES_MAX = 10_000_000
 
 
 def _fill(draft: Draft, kind: str, random: RandomState, parents: list[tuple[int, ...]]) -> None:
-    """One task per entry, reading the outputs of the tasks it names (all of lower number)."""
+    """Add a task for each entry of ``parents``, which lists tasks of lower number."""
     count = len(parents)
     run_times = np.round(random.random_sample(count) * SECONDS_MAX, 6).tolist()
     out_bytes = random.randint(0, BYTES_MAX + 1, count, dtype=np.int64).tolist()
@@ -34,7 +34,7 @@ def fill_fan_out(draft: Draft, tasks: int, random: RandomState, values: Values) 
 
 
 def fill_fan_in(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
-    """The fan-out tree read backwards, so that the root comes last."""
+    """Add the fan-out tree with its edges reversed, so that the root comes last."""
     degree, last = int(values["degree"]), tasks - 1
     parents = []
     for i in range(tasks):

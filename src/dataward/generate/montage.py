@@ -1,11 +1,10 @@
 """Montage: a mosaic of the sky from many overlapping images (Pegasus, NASA/IPAC).
 
 Characterised by Bharathi et al. 2008 and Juve et al. 2013; structure and numbers here come from
-the seven public Pegasus instances of 25 to 3,000 tasks (1,192 images, 4,749 overlaps). As in
-those, mAdd reads the image table alone and there is one of each task that gathers. The instances
-pair images at random; here images have places in the sky and near ones overlap, in the same number
-and with the same spread of overlaps per image, because locality is what a data-aware scheduler
-lives on.
+the seven public Pegasus instances of 25 to 3,000 tasks (1,192 images, 4,749 overlaps). As in those,
+mAdd reads only the image table, not the images, and there is one task of each gathering type. The
+instances pair images at random. Here images have places in the sky and near images overlap, with
+the same number and spread of overlaps per image, so that a data-aware scheduler finds locality.
 """
 
 import numpy as np
@@ -51,9 +50,9 @@ SINGLE_TASKS = 6  # mConcatFit, mBgModel, mImgTbl, mAdd, mShrink, mJPEG
 
 
 def split_count(tasks: int) -> tuple[int, int]:
-    """How many images and overlaps make so many tasks: four overlaps an image where possible.
+    """How many images and overlaps add up to ``tasks``; four overlaps per image if possible.
 
-    Gives the counts of the public instances: 5 and 9 of 25 tasks, 166 and 662 of 1,000.
+    The counts equal those of the public instances: 5 and 9 for 25 tasks, 166 and 662 for 1,000.
     """
     rest = tasks - SINGLE_TASKS
     images = max(round(rest / 6), 2)
@@ -63,10 +62,10 @@ def split_count(tasks: int) -> tuple[int, int]:
 
 
 def overlapping(random: RandomState, images: int, overlaps: int) -> tuple[Indices, Indices]:
-    """Pairs of images, lower number first, in order; together they connect all images.
+    """Sorted pairs of images, lower number first; together they connect all images.
 
-    Images lie at random in a square and are numbered as a telescope sweeps it, to and fro. Each
-    overlaps the next one in the sweep; the other pairs are the closest ones there are.
+    Images lie at random in a square and are numbered along a sweep, one row left to right, the next
+    right to left. Each image overlaps the next in the sweep; the other pairs are the closest ones.
     """
     x, y, cell = _sweep(random, images)
     near, far = _candidates(cell, images)
@@ -100,7 +99,7 @@ def _cells_a_side(images: int) -> int:
 
 
 def _candidates(cell: Indices, images: int) -> tuple[Indices, Indices]:
-    """All pairs from the same or touching cells, and all pairs of successive images, each once."""
+    """All pairs of images from the same or touching cells, and all successive pairs, each once."""
     side = _cells_a_side(images)
     members = np.argsort(cell, kind="stable").astype(np.int32)
     starts = np.searchsorted(cell[members], np.arange(side * side + 1))

@@ -1,8 +1,8 @@
 """The two workflows of the PeerComp paper: a fork-join and a Laplace equation solver.
 
-The paper's figures are not in its text, but its Table II gives the largest speed-up each could
-reach: 3.3 is 10/3, eight equal tasks between a fork and a join; 1.8 is 9/5, a 3 x 3 diamond. So all
-tasks take equally long. It takes transfers as negligible and gives no run time.
+The paper's text does not describe its figures, but its Table II gives the largest possible speed-up
+of each: 3.3 is 10/3, eight equal tasks between a fork and a join; 1.8 is 9/5, a 3 x 3 diamond. So
+all tasks take equally long. The paper treats transfers as negligible and gives no run time.
 """
 
 from math import isqrt
@@ -39,7 +39,7 @@ def nearest_square(tasks: int, values: Values) -> int:
 
 
 def fill_laplace(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
-    """The point in row r, column c waits for its upper and its left neighbour."""
+    """Add a square of points; each waits for its upper and its left neighbour."""
     side, seconds, size = isqrt(tasks), values["seconds"], int(values["bytes"])
     above: list[str] = []
     for row in range(side):

@@ -1,4 +1,4 @@
-"""Every shape by name, and the one function that makes a workflow of one."""
+"""Lists every shape by name, and makes workflows from them."""
 
 import math
 from collections.abc import Mapping
@@ -47,10 +47,10 @@ TASKS_MAX = 100_000_000
 
 
 def generate(name: str, tasks: int, seed: int = 0, **parameters: float | str) -> Workflow:
-    """A workflow of the named shape with so many tasks, or as near to it as the shape allows.
+    """A workflow of the named shape with ``tasks`` tasks, or the nearest number the shape allows.
 
-    The same arguments give the same workflow everywhere. If the count cannot be met exactly the
-    workflow's ``warnings`` say so.
+    The same arguments give the same workflow everywhere. If the number of tasks differs from
+    ``tasks``, the workflow's ``warnings`` say so.
     """
     shape = SHAPES.get(name)
     if shape is None:
@@ -58,7 +58,7 @@ def generate(name: str, tasks: int, seed: int = 0, **parameters: float | str) ->
     values = _values(shape, parameters)
     if not shape.smallest <= tasks <= TASKS_MAX:
         raise SettingError(
-            f"{name} cannot have {tasks} tasks; possible is {shape.granularity}"
+            f"{name} cannot have {tasks} tasks; it can have {shape.granularity}"
             f" ({max(shape.smallest, min(tasks, TASKS_MAX))} is nearest)"
         )
     count = shape.nearest(tasks, values)

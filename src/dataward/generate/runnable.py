@@ -1,8 +1,8 @@
-"""Real commands for workflows that have none, and the files they start from.
+"""Gives real commands to workflows that have none, and writes the files they start from.
 
-A task's command reads all its inputs, burns its run time on the processor and writes its outputs
-at their sizes, with ``python3`` and nothing else. What it writes follows from the contents and
-names of its inputs and the name of the output, so one wrong byte changes everything downstream.
+A task's command needs only ``python3``: it reads all inputs, uses the processor for the task's run
+time and writes the outputs at their sizes. The bytes it writes depend on the contents and names of
+its inputs and the name of the output, so one wrong byte changes all results that depend on it.
 """
 
 import hashlib
@@ -21,9 +21,10 @@ from dataward.model.workflow import Bytes, Command, Workflow
 
 CHUNK_BYTES = 1 << 20
 
-# Called with: seconds, the number of input words, input words, output:size ... An input word that
-# begins with a slash stands for a run of numbered files (see ``input_words``). Time is the
-# process's own, so that a busy machine does not shorten it. Short, for it is saved with every task.
+# The arguments are: seconds, the number of input words, input words, output:size ... An input word
+# that begins with a slash stands for a run of numbered files (see ``input_words``). Time is
+# processor time, so that a busy machine does not shorten the work. The script is short because it
+# is saved with every task.
 SCRIPT = """\
 import os,sys,time,hashlib as H
 a=sys.argv
@@ -50,10 +51,10 @@ for w in a[n:]:
  with open(f,'wb')as o:
   for k in range(0,s,1<<20):o.write(H.shake_128(g+b'%d/'%k+os.fsencode(f)).digest(min(s-k,1<<20)))
 """
-INTERPRETER = ("python3", "-I", "-S", "-c", SCRIPT)  # isolated and without site: starts sooner
+INTERPRETER = ("python3", "-I", "-S", "-c", SCRIPT)  # isolated and without site: starts faster
 
-# With more inputs than this, runs of numbered names are shortened: a system takes some 2 MB of
-# arguments, which is mConcatFit's inputs in a Montage of 60,000 tasks.
+# With more inputs than this, runs of numbered names are shortened: a command may have some 2 MB of
+# arguments, which the inputs of mConcatFit reach in a Montage of 60,000 tasks.
 PLAIN_INPUTS_MAX = 256
 RUN_MIN = 3
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,15})([^0-9]*)", re.DOTALL)
@@ -62,7 +63,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,15})([^0-9]*)", re.DOTALL)
 def make_runnable(workflow: Workflow, time_scale: float = 1.0, data_scale: float = 1.0) -> Workflow:
     """The same workflow with a command for every task; run times and sizes are scaled.
 
-    A file that was not empty keeps at least one byte. A command a task already has is replaced.
+    A file that was not empty keeps at least one byte. Existing commands are replaced.
     """
     for name, scale in (("time scale", time_scale), ("data scale", data_scale)):
         if not (math.isfinite(scale) and scale >= 0):
@@ -115,10 +116,11 @@ def _command(seconds: float, inputs: Sequence[str], outputs: Sequence[str]) -> C
 
 
 def input_words(inputs: Sequence[str]) -> list[str]:
-    """How the command is told its inputs: by name, or many numbered ones as /first/count/....
+    """The command's words for its inputs: their names, or one word for a run of numbered names.
 
-    ``/7/3/4/2/p_.txt`` stands for p_0007.txt, p_0008.txt and p_0009.txt: from 7, three of them,
-    in four digits, put two characters into ``p_.txt``. No name that may be run starts with a slash.
+    ``/7/3/4/2/p_.txt`` stands for p_0007.txt, p_0008.txt and p_0009.txt: the numbers from 7, three
+    of them, with four digits, inserted after two characters of ``p_.txt``. No file of a runnable
+    workflow has a name that starts with a slash.
     """
     if len(inputs) <= PLAIN_INPUTS_MAX:
         return list(inputs)
@@ -132,7 +134,7 @@ def input_words(inputs: Sequence[str]) -> list[str]:
 
 
 def _run_length(inputs: Sequence[str], start: int) -> int:
-    """How many names from ``start`` on differ only in a number that goes up by one."""
+    """How many names, from ``start`` on, differ only in a number that increases by one."""
     match = _NUMBERED.fullmatch(inputs[start])
     if not match:
         return 1
@@ -154,9 +156,9 @@ def _run_word(first: str, count: int) -> str:
 
 
 def write_inputs(workflow: Workflow, directory: Path) -> list[Path]:
-    """Write every file that no task makes, at its size; where they were put.
+    """Write every file that no task makes, at its size, and return the paths.
 
-    The contents follow from the names. Nothing is written if one of them would leave the
+    The contents depend only on the names. Nothing is written if a name would lead out of the
     directory.
     """
     made = workflow.producers.degrees() > 0

@@ -1,4 +1,4 @@
-"""What a shape is, and the draft it fills in."""
+"""Defines a shape of workflow, and the draft that a shape fills with tasks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Values = Mapping[str, float]
 
 
 class Draft:
-    """A workflow in the making; tasks are numbered in the order they are added."""
+    """A workflow being made; tasks are numbered in the order they are added."""
 
     def __init__(self, name: str) -> None:
         self._builder = WorkflowBuilder(name)
@@ -22,7 +22,7 @@ class Draft:
         return self._count
 
     def file(self, name: str, size_bytes: int) -> str:
-        """Declare a file and give its name back."""
+        """Declare a file and return its name."""
         return self._builder.file(name, size_bytes)
 
     def task(
@@ -46,7 +46,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something a shape can be told besides its size; whole numbers where the default is one."""
+    """A setting of a shape besides its size; a whole number if the default is an int."""
 
     name: str
     default: float
@@ -63,8 +63,8 @@ def _as_asked(tasks: int, values: Values) -> int:
 class Shape:
     """A kind of workflow that can be made at any size.
 
-    ``granularity`` says in words which sizes are possible and ``nearest`` gives the one that is
-    made when so many tasks are asked for. ``fill`` adds exactly that many tasks to a draft.
+    ``granularity`` says in words which sizes are possible. ``nearest`` returns the size that is
+    made when a number of tasks is asked for; ``fill`` adds exactly that many tasks to a draft.
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""Sipht: the search for small RNAs in the genome of a bacterium, one part per replicon (Harvard).
+"""Sipht: the search for small RNAs in a bacterium's genome, one part per replicon (Harvard).
 
 Characterised by Bharathi et al. 2008 and Juve et al. 2013; structure and numbers here come from
 the three public Pegasus instances of 29, 97 and 968 tasks (36 parts, 662 Patser tasks). The parts
 are independent of each other. Those instances give the files of all parts the same names, so that
-files have several producers; here every part has its own. Blast and Blast_QRNA read some 890 files
-each, the same ones for every part, which makes Sipht by far the largest of the five per task.
+files have several producers; here every part has its own files. Blast and Blast_QRNA read some 890
+files each, the same files in every part, so Sipht has by far the most data per task of the five.
 """
 
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ COMMON = {
     "access_matrix.txt": 170_917,
 }
 
-# Files a part brings along.
+# Files that only one part reads.
 OWN: dict[str, Draw] = {
     "fna": Between(2_746_000, 3_091_000, 6_895_000),
     "ptt": Always(334_452),
@@ -65,13 +65,13 @@ OWN: dict[str, Draw] = {
     "IGR_partners.txt": Normal(309_400, 26_510, 144_600, 408_000),
 }
 
-PARTNERS = "*"  # stands for the files all parts share with each other
+PARTNERS = "*"  # stands for the partner files, which all parts share
 BLAST_PROGRAMS = ("blasta", "xdformat", "time")
 
 
 @dataclass(frozen=True, slots=True)
 class SiphtStep:
-    """One task of a part: what it reads (common, own or made earlier) and makes."""
+    """One task of a part; it reads common files, the part's own, or outputs of earlier steps."""
 
     name: str
     seconds: Draw
@@ -255,7 +255,7 @@ PATSERS_PER_PART = 18.4
 
 
 def split_count(tasks: int) -> tuple[int, int]:
-    """How many parts and Patser tasks make so many tasks: some 18 Patsers a part."""
+    """How many parts and Patser tasks add up to ``tasks``; some 18 Patsers per part."""
     parts = max(1, round(tasks / (len(STEPS) + PATSERS_PER_PART)))
     return parts, tasks - len(STEPS) * parts
 
@@ -281,14 +281,14 @@ def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
 
 
 def _partners_read(random: RandomState, parts: int) -> list[int]:
-    """How many of the shared files each part's task reads: always the first so many."""
+    """How many of the partner files each part's task reads; it reads the first ones."""
     drawn = random.randint(PARTNERS_READ_MIN, PARTNER_FILES + 1, parts, dtype=np.int64)
     counts: list[int] = drawn.tolist()
     return counts
 
 
 def _share(random: RandomState, parts: int, patsers: int) -> list[int]:
-    """Patsers per part: equal shares, some of which pass one or two to another part."""
+    """How many Patsers each part has: equal shares, from which some parts pass up to two on."""
     shares = np.full(parts, patsers // parts)
     shares[: patsers % parts] += 1
     passed = np.minimum(random.randint(0, 3, parts, dtype=np.int64), shares - 1)
@@ -327,7 +327,7 @@ def _patser(draft: Draft, random: RandomState, shares: list[int]) -> list[list[s
 def _add_step(
     draft: Draft, random: RandomState, step: SiphtStep, parts: int, more: Iterable[list[str]]
 ) -> None:
-    """One task for every part; ``more`` are the files each reads besides its step's inputs."""
+    """Add a task for every part; ``more`` has the files that each reads besides the step's."""
     run_times = draw_seconds(step.seconds, random, parts)
     out_bytes = {kind: draw_sizes(draw, random, parts) for kind, draw in step.outputs.items()}
     common = [kind for kind in step.inputs if kind in COMMON]

@@ -1,8 +1,8 @@
 """Image stacking, as MATRIX (section 4.1.1) took it from Falkon's data diffusion.
 
-Each task cuts an object out of one 2 MB image in 158 ms and writes 10 KB; a last task adds all the
-cut-outs up. Which task reads which image is shuffled: neighbours in the list are no neighbours in
-the sky. The paper gives no run time for the last task; it has the same here.
+Each task cuts an object out of one 2 MB image in 158 ms and writes 10 KB; a last task adds up all
+the cut-outs. Images are assigned to tasks at random: successive tasks do not read neighbouring
+images. The paper gives no run time for the last task; here it is the same as for the others.
 """
 
 import numpy as np
