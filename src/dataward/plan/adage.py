@@ -1,6 +1,6 @@
-"""Which node each task should prefer, and how urgent it is, before anything runs.
+"""Plans, before a run, which node each task prefers and how urgent the task is.
 
-ADAGE's critical-path plan, and two plain ones to compare it with.
+Here are ADAGE's critical-path plan and two simple plans to compare it with.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,8 @@ from dataward.model.adjacency import Adjacency, Indices
 from dataward.model.workflow import Seconds, Workflow
 from dataward.plan.critical_path import latest_starts
 
-# Up to so many copies of a file, all their nodes are weighed; beyond, only the one free first.
+# If a file has at most this many copies, all nodes that hold it are candidates; if more, only the
+# holder that is free first.
 _COPIES_FEW = 24
 
 
@@ -23,7 +24,7 @@ _COPIES_FEW = 24
 class Plan:
     """For each task, its urgency (lower is more urgent) and the index of the node it prefers.
 
-    ``estimated_makespan_seconds`` is None if the plan was made without looking at time.
+    ``estimated_makespan_seconds`` is None if the plan was made without estimating times.
     """
 
     priority: Seconds
@@ -42,31 +43,31 @@ def adage_plan(
     respect_parents: bool = True,
     queue_transfers: bool = False,
 ) -> Plan:
-    """Tasks by latest start, each to the node where it would end first.
+    """ADAGE's plan: tasks in order of their latest starts, each on the node where it ends first.
 
-    A node can start a task when it has brought in the inputs it is not yet planned to hold, over
-    its own link, and has enough cores free: the later of the two. Bandwidth, cores and speed are
-    one number for all nodes or one each. ``located`` says which nodes hold which files (both by
-    index) beforehand; other files that no task writes are outside, equally far from every node.
-    Staging begins when the last parent has ended. The authors let it begin at once, as if parents
-    took no time; ``respect_parents=False`` is that. They compare starts, with all nodes alike; we
-    compare ends, which is the same there and right where speeds differ.
+    A node can start a task when it has enough free cores and has brought in, over its own link, the
+    inputs that it is not yet planned to hold. Bandwidth, cores and speed are one number for all
+    nodes or one each. ``located`` says which nodes hold which files (both by index) beforehand;
+    other files that no task writes are outside, equally far from every node. Staging begins when
+    the last parent has ended. The authors let it begin at once, as if parents took no time; with
+    ``respect_parents=False`` so does this plan. They compare starts, and their nodes are all alike;
+    we compare ends, which gives the same for equal nodes and is right where speeds differ.
 
-    With ``queue_transfers`` a node's link brings in what is planned for it one task after another;
-    else transfers do not wait for each other, and four tasks with 40 GB each look as well off on
-    one node of four cores as on four. What a link really carries is known only at run time.
+    With ``queue_transfers`` a node's link brings in the inputs of one task after another. Without,
+    transfers do not wait for each other: four tasks with 40 GB each then seem to end as early on
+    one node of four cores as on four nodes. The real load of a link is known only at run time.
 
     Equal ends go to the node with the fewest bytes to bring in, then the one free first, then the
     lowest index.
 
-    Not every node is looked at. Of nodes alike in bandwidth, cores and speed that hold none of the
-    inputs, all need the same time for staging, so none is better than the one free first; it is
-    kept at the top of a heap. Nodes that hold an input are all looked at while its copies are few;
-    of a file with more than 24, only the holder free first. So the choice is the best of all nodes
-    as long as no task reads two or more files copied that widely, and a task costs
-    O(inputs + kinds of node), times log(nodes), not O(nodes). Where transfers queue, the node of
-    each kind whose link is free first is looked at too; then a node that is neither, but a little
-    of both, may be missed.
+    Not every node is compared. Among nodes of equal bandwidth, cores and speed that hold none of
+    the inputs, staging takes equally long, so the one that is free first is the best; it is kept at
+    the top of a heap. Nodes that hold an input are all compared if the file has at most 24 copies;
+    if it has more, only the holder that is free first. So the choice is the best of all nodes
+    unless a task reads two or more files with more than 24 copies, and a task costs
+    O(inputs + kinds of node), times log(nodes), not O(nodes). With ``queue_transfers`` the node of
+    each kind whose link is free first is compared too; a node that is first in neither way, but
+    good in both, may then be missed.
     """
     columns = _per_node(nodes, bandwidth_bytes_per_second, cores, speed)
     _check_width(columns[1], workflow)
@@ -81,13 +82,16 @@ def adage_plan(
 
 
 def lone_node_plan(workflow: Workflow, cores: int) -> Plan:
-    """ADAGE's for a single node: there is only the order to decide."""
+    """ADAGE's plan for a single node, which decides only the order."""
     _check_width([cores], workflow)
     return Plan(latest_starts(workflow), np.zeros(len(workflow), dtype=np.int32), None)
 
 
 def random_plan(workflow: Workflow, nodes: int, seed: int) -> Plan:
-    """Any node, as MATRIX and Albatross were pre-assigned in ADAGE's comparison; level by level."""
+    """A random node for each task, as ADAGE's comparison pre-assigns for MATRIX and Albatross.
+
+    Priority is by level.
+    """
     _check_nodes(nodes)
     generator = np.random.Generator(np.random.PCG64(seed))
     preferred = generator.integers(0, nodes, len(workflow), dtype=np.int32)
@@ -95,7 +99,7 @@ def random_plan(workflow: Workflow, nodes: int, seed: int) -> Plan:
 
 
 def level_order_plan(workflow: Workflow, nodes: int) -> Plan:
-    """First come, first served: level by level, the nodes in turn."""
+    """First come, first served: tasks level by level, on the nodes in turn."""
     _check_nodes(nodes)
     priority = _level_order(workflow)
     return Plan(priority, (priority.astype(np.int64) % nodes).astype(np.int32), None)
@@ -134,10 +138,9 @@ def _per_node(
 
 
 class _Cluster:
-    """When each node's cores become free, and of each kind of node the one free first.
+    """When each node's cores become free, and which node of each kind is free first.
 
-    Times only grow, so a heap may hold outdated ones: an entry is brought up to date when it
-    reaches the top.
+    Times only grow, so a heap may hold outdated times: an entry is updated when it reaches the top.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class _Cluster:
             self._links[kind].append((0.0, node))
 
     def staged_seconds(self, node: int, ready: float, size_bytes: int) -> float:
-        """When so many bytes, asked for at ``ready``, are at the node."""
+        """When ``size_bytes`` bytes, requested at ``ready``, have arrived at the node."""
         if self._link_free is not None and size_bytes:
             ready = max(ready, self._link_free[node])
         return ready + size_bytes / self.bandwidth[node]
@@ -173,7 +176,7 @@ class _Cluster:
             self._link_free[node] = self.staged_seconds(node, ready, size_bytes)
 
     def first_links(self) -> list[int]:
-        """Of each kind of node, the one whose link is free first; none where none queue."""
+        """The node of each kind whose link is free first; none if transfers do not queue."""
         if self._link_free is None:
             return []
         first = []
@@ -197,7 +200,7 @@ class _Cluster:
             free.sort()
 
     def heaps(self, members: Sequence[int], width: int) -> list[list[tuple[float, int]]]:
-        """Those of the members that are wide enough, by time free; one heap for each kind."""
+        """One heap for each kind, of the members with enough cores, by the time they are free."""
         heaps: list[list[tuple[float, int]]] = [[] for _ in range(self.kind_count)]
         for node in members:
             if self.cores[node] >= width:
@@ -207,7 +210,7 @@ class _Cluster:
         return heaps
 
     def first_free(self, width: int) -> list[int]:
-        """Of each kind of node, the one that first has so many cores free."""
+        """The node of each kind that is the first to have ``width`` cores free."""
         heaps = self._first.get(width)
         if heaps is None:
             heaps = self._first[width] = [h for h in self.heaps(range(len(self.cores)), width) if h]
@@ -267,7 +270,7 @@ class _Copies:
     def held_bytes(
         self, inputs: Sequence[tuple[int, int]], width: int
     ) -> tuple[int, dict[int, int]]:
-        """The bytes not held everywhere, and how many of them the nodes worth a look hold."""
+        """The input bytes that some node lacks, and how many of them each candidate node holds."""
         total = 0
         cluster = self._cluster
         held: dict[int, int] = dict.fromkeys(
@@ -334,7 +337,7 @@ def _assign(
 
 
 def _rows(joined: Adjacency) -> Callable[[int], list[int]]:
-    """``joined.row`` as a list, quicker; all rows at once would be a gigabyte of lists."""
+    """A faster ``joined.row`` that returns a list; all rows as lists would take a gigabyte."""
     starts, targets = joined.starts.tolist(), joined.targets
     return lambda row: targets[starts[row] : starts[row + 1]].tolist()
 

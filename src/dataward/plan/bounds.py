@@ -1,4 +1,4 @@
-"""What no schedule can beat: lower bounds on a workflow's makespan on a given cluster."""
+"""Lower bounds on a workflow's makespan on a given cluster: no schedule can be shorter."""
 
 import math
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from dataward.plan.critical_path import bottom_levels, top_levels
 class Bounds:
     """Each is a lower bound on the makespan; ``best_seconds`` is the largest, ``which`` its name.
 
-    ``which`` is one of "critical path", "work area", "head, area, tail" and "compulsory data";
-    equal ones go to the first in this order.
+    ``which`` is one of "critical path", "work area", "head, area, tail" and "compulsory data"; of
+    equal bounds, the first in this order.
     """
 
     critical_path_seconds: float
@@ -37,13 +37,13 @@ def makespan_bounds(
 ) -> Bounds:
     """Lower bounds for ``nodes`` equal nodes of ``cores`` cores and one link each.
 
-    Assumed, and nothing more: a task runs once, unbroken, on one node, for its run time over
-    ``speed``, holding its cores; it starts after its parents have ended and, if the workflow's
-    inputs lie at an edge server (``edge_bandwidth_bytes_per_second`` is given), after every file
-    that no task writes and it reads has reached its node over the server's link and the node's.
-    Staging between nodes, latency, disks and overheads are taken as free, for a schedule may
-    avoid or hide them: a child may run where its parent ran, and inputs already spread over the
-    nodes may lie just where they are wanted. On a single node without an edge nothing moves.
+    They assume only this. A task runs once, uninterrupted, on one node, for its run time divided by
+    ``speed``, and holds its cores meanwhile. A task starts after its parents have ended. If the
+    workflow's inputs are at an edge server (``edge_bandwidth_bytes_per_second`` is given), a task
+    also waits until those it reads have reached its node over the server's link and the node's.
+    Staging between nodes, latency, disks and overheads count as free, because a schedule may avoid
+    or hide them: a child may run where its parent ran, and inputs that are spread over the nodes
+    may be just where they are needed. On a single node without an edge nothing moves.
     """
     _check(workflow, nodes, cores, bandwidth_bytes_per_second, speed)
     seconds = workflow.runtime_seconds / speed
@@ -87,11 +87,12 @@ def _check(
 
 
 def _area_without_gaps(workflow: Workflow, seconds: Seconds, nodes: int, cores: int) -> float:
-    """Core-seconds over cores, counting what a wide task leaves useless.
+    """Core-seconds divided by cores, counting also cores that no task can use beside a wide task.
 
-    With a threshold e up to half a node, a task wider than ``cores - e`` shares its node with none
-    as wide as e: count it as a whole node and leave narrower ones than e out. That never counts
-    more than a node has (Fekete and Schepers' dual feasible functions); e = 0 is the plain area.
+    Take a threshold e of at most half a node. A task wider than ``cores - e`` cannot share its node
+    with a task of width e or more, so it counts as a whole node, and tasks narrower than e do not
+    count. That never counts more cores than a node has (Fekete and Schepers' dual feasible
+    functions); e = 0 gives the plain area.
     """
     by_width = np.bincount(workflow.cores, weights=seconds, minlength=cores + 1)
     widths = np.flatnonzero(by_width)
@@ -103,7 +104,10 @@ def _area_without_gaps(workflow: Workflow, seconds: Seconds, nodes: int, cores: 
 
 
 def _most_on_one_core(seconds: Seconds, slots: int) -> float:
-    """Of the (j - 1) * slots + 1 longest tasks, some core gets j: no less than their j shortest."""
+    """Of the (j - 1) * slots + 1 longest tasks, some core runs at least j.
+
+    That core takes at least as long as the j shortest of them; the best j counts.
+    """
     longest_first = np.sort(seconds)[::-1]
     total = np.concatenate([[0.0], np.cumsum(longest_first)])
     last = np.arange(0, len(seconds), slots) + 1
@@ -112,11 +116,11 @@ def _most_on_one_core(seconds: Seconds, slots: int) -> float:
 
 
 def _head_area_tail(head: Seconds, area: Seconds, tail: Seconds, slots: int) -> float:
-    """Any set of tasks needs its earliest start, its area, and the shortest way from it to the end.
+    """For a set of tasks: its earliest start, plus its area, plus the shortest way to the end.
 
-    Tried for the sets of all tasks starting no earlier than some time, and of all followed by no
-    less than some time: O(n log n). They see the slow start of a fan-out and the long tail of a
-    fan-in, which the plain area does not.
+    Two families of sets are tried, in O(n log n): all tasks that start no earlier than some time,
+    and all tasks after which at least some time remains. Unlike the plain area, this bound counts
+    the slow start of a fan-out and the long tail of a fan-in.
     """
     return max(_late_sets(head, area, tail, slots), _late_sets(tail, area, head, slots))
 
@@ -134,9 +138,10 @@ def _compulsory(
     bandwidth: float,
     edge_bandwidth: float | None,
 ) -> float:
-    """What the inputs at the edge cost: all of them leave it once, and each task's reach its node.
+    """The time that the inputs at the edge need, and the tasks after them.
 
-    The file whose first copy is through last still has its readers to follow.
+    Every input passes the edge's link at least once, and each task's inputs reach its node. After
+    the file that arrives last, its readers and their descendants still have to run.
     """
     if edge_bandwidth is None:
         return 0.0

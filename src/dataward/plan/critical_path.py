@@ -1,6 +1,6 @@
-"""How long everything before and after each task takes at least: levels, latest starts, the path.
+"""The longest chains before and after each task: levels, latest starts, the critical path.
 
-Capacity plays no part here; ``bounds`` and ``adage`` bring it in.
+The number of nodes and cores plays no part here; ``bounds`` and ``adage`` add it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dataward.model.layers import NARROW, Layers
 from dataward.model.workflow import Seconds, Workflow
 
 # A level with fewer tasks and edges than this is cheaper in a plain loop than in numpy: some 0.2 µs
-# an edge against some 30 µs of fixed cost a level.
+# per edge against a fixed cost of some 30 µs per level.
 _FEW = 4 * NARROW
 
 
@@ -30,10 +30,10 @@ class CriticalPath:
 def bottom_levels(
     workflow: Workflow, seconds: Seconds | None = None, edge_seconds: Seconds | None = None
 ) -> Seconds:
-    """From each task's start to the end of the longest chain below it, its own time included.
+    """The time from each task's start to the end of the longest chain below it.
 
-    ``seconds`` replaces the tasks' run times (add a task's staging to it); ``edge_seconds`` is
-    spent between a parent's end and its child's start, one for each of ``parents.targets``.
+    ``seconds`` replaces the tasks' run times (and may include their staging); ``edge_seconds`` is
+    the time between a parent's end and its child's start, one for each of ``parents.targets``.
     """
     own = _own_seconds(workflow, seconds)
     below = _edges_from_above(workflow, edge_seconds)
@@ -55,7 +55,7 @@ def latest_starts(
 ) -> Seconds:
     """When each task must start for the workflow to take no longer than its critical path.
 
-    A parent's is never later than its child's, not even by rounding.
+    A parent's latest start is never after its child's, not even by rounding.
     """
     bottom = bottom_levels(workflow, seconds, edge_seconds)
     latest: Seconds = bottom.max() - bottom
@@ -67,7 +67,7 @@ def critical_path(
 ) -> CriticalPath:
     """The longest chain, from a task without parents to one without children.
 
-    Of equally long ones, the lowest index is taken at every step.
+    Where several tasks would continue the chain equally well, the lowest index is taken.
     """
     bottom = bottom_levels(workflow, seconds, edge_seconds)
     below = _edges_from_above(workflow, edge_seconds)
@@ -80,7 +80,7 @@ def critical_path(
     while (first := starts[task]) < (end := starts[task + 1]):
         at = first
         if end - first > 1:
-            at += int(np.argmax(ends[first:end]))  # the first, so the lowest: rows are sorted
+            at += int(np.argmax(ends[first:end]))  # the first maximum: rows are sorted by index
         task = int(children[at])
         path.append(task)
     return CriticalPath(np.array(path, dtype=np.int32), length)
@@ -103,7 +103,7 @@ def _checked_edges(workflow: Workflow, edge_seconds: Seconds | None) -> Seconds 
 
 
 def _edges_from_above(workflow: Workflow, edge_seconds: Seconds | None) -> Seconds | None:
-    """What runs parallel to ``parents.targets``, made parallel to ``children.targets``."""
+    """``edge_seconds`` reordered from ``parents.targets`` to ``children.targets``."""
     if _checked_edges(workflow, edge_seconds) is None or edge_seconds is None:
         return None
     turned: Seconds = edge_seconds[np.argsort(workflow.parents.targets, kind="stable")]
@@ -115,12 +115,12 @@ def _longest_beyond(
 ) -> Seconds:
     """The longest chain strictly beyond each task, following ``joined``.
 
-    Level by level, so that numpy sees all tasks of a level at once; neighbouring narrow levels
-    are taken together and walked in a plain loop, or a chain of a million tasks would need a
+    Goes level by level, so that numpy handles all tasks of a level at once. Neighbouring narrow
+    levels are joined and walked in a plain loop: otherwise a chain of a million tasks would need a
     million rounds of numpy.
     """
-    reach = np.zeros(len(own))  # beyond the task
-    whole = own.astype(np.float64)  # beyond it and itself
+    reach = np.zeros(len(own))  # the longest chain beyond the task
+    whole = own.astype(np.float64)  # the same with the task itself
     rank = np.empty(len(own), dtype=np.int32)
     rank[layers.order] = np.arange(len(own), dtype=np.int32)
     for first, end, narrow in _stretches(layers, joined, up=up):
@@ -143,7 +143,7 @@ def _longest_beyond(
 
 
 def _stretches(layers: Layers, joined: Adjacency, *, up: bool) -> list[tuple[int, int, bool]]:
-    """Levels as (first, end, narrow), in the order to visit them; narrow neighbours as one."""
+    """Levels as (first, end, narrow), in the order to visit them; narrow neighbours are joined."""
     edges = np.zeros(layers.order.size + 1, dtype=np.int64)
     np.cumsum(joined.degrees()[layers.order], out=edges[1:])
     work = np.diff(edges[layers.starts]) + np.diff(layers.starts)
@@ -155,7 +155,7 @@ def _stretches(layers: Layers, joined: Adjacency, *, up: bool) -> list[tuple[int
 
 
 def _flat(joined: Adjacency, rows: Indices, offsets: Offsets) -> NDArray[np.int64]:
-    """Where ``joined.gather(rows)`` took its targets from."""
+    """The positions in ``joined.targets`` of the targets that ``joined.gather(rows)`` returns."""
     shift = np.repeat(joined.starts[rows] - offsets[:-1], np.diff(offsets))
     flat: NDArray[np.int64] = np.arange(offsets[-1]) + shift
     return flat
@@ -164,10 +164,10 @@ def _flat(joined: Adjacency, rows: Indices, offsets: Offsets) -> NDArray[np.int6
 def _walk(
     own: Seconds, outside: Seconds, place: Indices, offsets: Offsets, cost: Seconds | None
 ) -> list[float]:
-    """The longest beyond each task of a narrow stretch, in order.
+    """The longest chain beyond each task of a narrow stretch, in order.
 
-    ``place`` is an edge's target within the stretch, negative if it was settled before; then
-    ``outside`` has its value.
+    ``place`` is the position of an edge's target within the stretch. It is negative if the target
+    lies outside; then ``outside`` has the target's value.
     """
     settled: list[float] = []
     reach: list[float] = []

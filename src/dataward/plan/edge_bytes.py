@@ -1,4 +1,4 @@
-"""How many bytes pass along each edge of a workflow."""
+"""Computes how many bytes pass along each edge of a workflow."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from dataward.model.workflow import Bytes, Workflow
 
 
 def edge_bytes(workflow: Workflow) -> Bytes:
-    """For each of ``parents.targets``, the bytes that its parent writes and its child reads.
+    """For each edge in ``parents.targets``, the bytes that the parent writes and the child reads.
 
-    Nothing for an edge that only orders; files between tasks without an edge are not counted.
+    An edge without files has 0; files between tasks without an edge are not counted.
     """
     count = len(workflow)
     parents = workflow.parents
@@ -19,7 +19,7 @@ def edge_bytes(workflow: Workflow) -> Bytes:
     times = np.diff(offsets)
     readers = np.repeat(workflow.inputs.owners(), times).astype(np.int64)
     sizes = np.repeat(workflow.size_bytes[workflow.inputs.targets], times)
-    edges = parents.owners().astype(np.int64) * count + parents.targets  # sorted: rows are
+    edges = parents.owners().astype(np.int64) * count + parents.targets  # sorted, as rows are
     passed = readers * count + writers
     at = np.minimum(np.searchsorted(edges, passed), edges.size - 1)
     known = edges[at] == passed

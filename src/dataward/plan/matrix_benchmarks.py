@@ -1,7 +1,7 @@
-"""The MATRIX bound for its four benchmark workloads, up to 128K cores and 128 million tasks.
+"""The MATRIX bound for the paper's four benchmark workloads, up to 128K cores and 128M tasks.
 
-The workloads are never built: random numbers are addressed by task, and trees are walked in
-pieces, so memory stays in the tens of megabytes.
+The workloads are never built: each task's random numbers can be drawn directly, and trees are
+walked in pieces, so memory stays in the tens of megabytes.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from dataward.plan.matrix_bound import (
     ready_times,
 )
 
-PIECE = 1 << 17  # tasks whose children are walked at once
+PIECE = 1 << 17  # how many tasks' children are walked at once
 CORES_PUBLISHED = 128 * 1024
 
 
@@ -44,20 +44,20 @@ TASKS_PER_SECOND_PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Table 3: run times and outputs are uniform from 0 to these."""
+    """The paper's Table 3: run times and outputs are uniform from 0 to their ``max``."""
 
     tasks_per_core: int = 1000
-    degree: int = 10  # of the fans, and the length of a pipe
+    degree: int = 10  # of the fan-in and fan-out, and the length of a pipe
     runtime_seconds_max: float = 0.1
     output_bytes_max: int = 10_000_000
     seed: int = 0
 
     def runtimes(self, first: int, count: int) -> Seconds:
-        """The run times of tasks ``first`` and following: the same however they are cut up."""
+        """The run times of ``count`` tasks from ``first`` on. Each depends only on its task."""
         return _uniform(self.seed, 0, first, count) * self.runtime_seconds_max
 
     def outputs(self, first: int, count: int) -> Seconds:
-        """Their outputs, in whole bytes."""
+        """The outputs of ``count`` tasks from ``first`` on, in whole bytes."""
         return np.floor(_uniform(self.seed, 1, first, count) * self.output_bytes_max)
 
 
@@ -70,10 +70,10 @@ def benchmark_bound(
 ) -> MatrixBound:
     """The bound of one workload of ``tasks_per_core`` tasks for every core.
 
-    The same as ``matrix_bound`` of the workflow built, but for l and the work done, which are the
-    expected ones. The fans are complete trees filled level by level, task i feeding (or fed by)
-    tasks ``degree * i + 1`` to ``degree * (i + 1)``, as in the authors' generator; the last pipe
-    may be shorter.
+    It equals ``matrix_bound`` of the same workload built as a workflow, except that l and the work
+    done are expected values. Fan-out and fan-in are complete trees, filled level by level, in which
+    task i feeds (or is fed by) tasks ``degree * i + 1`` to ``degree * (i + 1)``, as in the authors'
+    generator; the last pipe may be shorter.
     """
     settings, workload = settings or MatrixSettings(), workload or Workload()
     if cores < 1 or workload.tasks_per_core < 1 or workload.degree < 2:
@@ -89,7 +89,7 @@ def benchmark_bound(
 
 
 def fan_widths(tasks: int, degree: int) -> NDArray[np.int64]:
-    """How many tasks each depth of a tree has, the root's first."""
+    """How many tasks each depth of a tree has, starting with the root."""
     widths, left, width = [], tasks, 1
     while left > 0:
         widths.append(min(width, left))
@@ -99,12 +99,12 @@ def fan_widths(tasks: int, degree: int) -> NDArray[np.int64]:
 
 
 def fan_in_counts(tasks: int, degree: int) -> NDArray[np.int64]:
-    """How many tasks of a fan-in stand on each level, the tasks without parents on level 0."""
+    """How many tasks of a fan-in are on each level; tasks without parents are on level 0."""
     deepest = len(fan_widths(tasks, degree)) - 1
     counts = np.zeros(deepest + 1, dtype=np.int64)
     first, width, leftmost = 0, 1, _leftmost(deepest, degree)
     for depth in range(deepest + 1):
-        # Node i of this depth has a descendant on the deepest level if its leftmost one exists.
+        # Task i of this depth has a descendant on the deepest level if its leftmost one exists.
         reach = degree ** (deepest - depth)
         width = min(width, tasks - first)
         full = min(width, -((leftmost - tasks) // reach))
@@ -157,7 +157,7 @@ class _Run:
         )
 
     def pipeline(self) -> float:
-        """A task with one parent moves to it or has its data moved: whichever is sooner."""
+        """The makespan. A task moves to its parent's node, or the data move if sooner."""
         size = self.workload.degree
         places = np.arange(min(size, self.tasks))
         wait = np.array(self.waits((self.tasks - places + size - 1) // size))
@@ -177,7 +177,10 @@ class _Run:
         return self._spread(0, self.own(0, 1) + waits[0], waits, 1)
 
     def _spread(self, first: int, ends: Seconds, waits: list[float], depth: int) -> float:
-        """The latest end at or below tasks ``first`` and following, whose own ends are known."""
+        """The latest end among ``len(ends)`` tasks from ``first`` on and all their descendants.
+
+        ``ends`` are those tasks' own ends.
+        """
         if len(ends) > PIECE:
             return max(
                 self._spread(first + at, ends[at : at + PIECE], waits, depth)
@@ -190,7 +193,7 @@ class _Run:
             return float(ends.max())
         step = np.minimum(self.moves(first, len(ends)), self.task_move)
         below = np.repeat(ends + step, degree)[:count] + self.own(child, count) + waits[depth]
-        # Every task ends before its children do, but the last may have none.
+        # A task ends before its children, but the last tasks may have no children.
         return max(float(ends.max()), self._spread(child, below, waits, depth + 1))
 
     def fan_in(self) -> float:
@@ -199,7 +202,7 @@ class _Run:
         )
 
     def _gather(self, first: int, count: int, waits: list[float]) -> Seconds:
-        """The ends of ``count`` tasks of one depth, after all that feed them."""
+        """The ends of ``count`` tasks of one depth, from ``first`` on."""
         if count > PIECE:
             pieces = range(first, first + count, PIECE)
             return np.concatenate(
@@ -219,7 +222,7 @@ class _Run:
         return ends
 
     def _waits_by_height(self, first: int, count: int, waits: list[float]) -> Seconds:
-        """A task's level is the length of its leftmost chain: it is never shorter than others."""
+        """Each task's wait. Its level is the length of its leftmost chain, which is its longest."""
         tasks = np.arange(first, first + count)
         height = np.zeros(count, dtype=np.int64)
         while True:
@@ -231,7 +234,6 @@ class _Run:
 
 
 def _uniform(seed: int, stream: int, first: int, count: int) -> Seconds:
-    # One 64-bit draw makes one number, so PCG64 can be wound to any task's without drawing the
-    # others'.
+    # One 64-bit draw makes one number, so PCG64 can be advanced to any task's number directly.
     bits = np.random.PCG64(np.random.SeedSequence([seed, stream]))
     return np.random.Generator(bits.advance(first)).random(count)

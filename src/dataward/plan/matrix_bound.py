@@ -1,7 +1,8 @@
 """The MATRIX paper's analytical bound (its section 3), for any workflow.
 
-Neither it nor its readings here are bounds in the strict sense; ``bounds`` has those.
-``docs/matrix-bound.md`` says what the formulas give and which published figures they explain.
+Neither the paper's formula nor the readings of it here are bounds in the strict sense; ``bounds``
+has those. ``docs/matrix-bound.md`` says what the formulas give and which published figures they
+explain.
 """
 
 from dataclasses import dataclass
@@ -18,17 +19,17 @@ from dataward.plan.edge_bytes import edge_bytes
 
 
 class Reading(Enum):
-    """How long a task waits in its queue: equation (1) leaves open what its k counts."""
+    """How long a task waits in its queue; equation (1) does not say what its k counts."""
 
     PRINTED = "printed"  # k = all tasks / cores; every task waits (k - 1) * l / 2
     LEVEL_AVERAGE = "level average"  # the same, but k and l are those of the task's own level
-    LEVEL_LAST = "level last"  # as a level's last task waits: (k - 1) * l. It ends the level.
-    LEVEL_FULLEST = "level fullest"  # the same on the fullest node, tasks being thrown at random
+    LEVEL_LAST = "level last"  # the wait of the level's last task, (k - 1) * l: it ends the level
+    LEVEL_FULLEST = "level fullest"  # the same on the fullest node, if tasks go to random nodes
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixSettings:
-    """The machine the bound is for. The paper's section gives none of this but the 2 cores."""
+    """The machine the bound is for. Of these values the paper's section gives only the 2 cores."""
 
     cores_per_node: int = 2  # Table 3's executor
     bandwidth_bytes_per_second: float = 1.25e9  # 10 Gb/s: the authors' SimMatrix configuration
@@ -39,7 +40,7 @@ class MatrixSettings:
 
 @dataclass(frozen=True, slots=True)
 class MatrixBound:
-    """``efficiency`` is work done over core-seconds there were; above 1, no machine can do it."""
+    """``efficiency`` is work over available core-seconds; above 1, no machine can reach it."""
 
     makespan_seconds: float
     tasks_per_second: float
@@ -52,13 +53,14 @@ def matrix_bound(
     settings: MatrixSettings | None = None,
     reading: Reading = Reading.PRINTED,
 ) -> MatrixBound:
-    """The largest t_ef of the workflow's tasks.
+    """The bound: the largest t_ef of the workflow's tasks.
 
     ``t_ef(v) = min(case 1, case 2) + t_qwait(v) + t_exec(v)``; in case 1 v runs on a node of its
-    own and all its parents' data move there, in case 2 v moves to one parent's node, and the data
-    of the others with it. In case 2 the paper prints t_mvtask(v, w) where w is not bound; the
-    parent moved to is meant. Where k is below 1, equation (1) would make waits negative: they are
-    0. d(v) is taken as the bytes the child really reads of its parent. On one node nothing moves.
+    own, to which all its parents' data move; in case 2 v moves to one parent's node, and the data
+    of the other parents move there. In case 2 the paper prints t_mvtask(v, w), where w is not
+    bound; here w is the parent whose node v moves to. Where k is below 1, equation (1) would make
+    waits negative; here they are 0. d(v) is taken as the bytes that the child reads of its parent.
+    On one node nothing moves.
     """
     settings = _checked(cores, settings)
     own = workflow.runtime_seconds + settings.overhead_seconds
@@ -93,7 +95,8 @@ def queue_waits(
 ) -> Seconds:
     """How long a task of each level waits.
 
-    From how many tasks the level has, and the mean and mean square of their durations.
+    ``counts``, ``means`` and ``squares`` are, for each level, the number of tasks and the mean and
+    mean square of their durations.
     """
     if reading is Reading.PRINTED:
         total = counts.sum()
@@ -104,11 +107,11 @@ def queue_waits(
         return last / 2
     if reading is Reading.LEVEL_LAST:
         return last
-    # Tasks thrown at nodes make each one's load a compound Poisson sum; its spread is
-    # sqrt(tasks * mean square). Taken as normal, which is off only where a node has few tasks.
+    # With tasks on random nodes, each node's load is a compound Poisson sum with the deviation
+    # sqrt(tasks * mean square). It is treated as normal, which is off only if nodes have few tasks.
     cores_per_node = min(cores_per_node, cores)
     nodes = cores / cores_per_node
-    fullest = NormalDist().inv_cdf((nodes - 0.375) / (nodes + 0.25))  # Blom: of so many, the most
+    fullest = NormalDist().inv_cdf((nodes - 0.375) / (nodes + 0.25))  # Blom: the largest of all
     spread = np.sqrt(counts / nodes * squares)
     return np.maximum((counts / nodes * means + fullest * spread) / cores_per_node - means, 0.0)
 
@@ -135,9 +138,9 @@ def finish_times(
 ) -> Seconds:
     """t_ef of every task, level by level.
 
-    Case 2 is a minimum over parents u of a maximum over parents w, but needs no p * p steps: u's
-    own data stay where they are, so moving to any but the one whose data would arrive last gains
-    nothing. What is left is the later of that parent's end and the second latest arrival.
+    Case 2 is a minimum over parents u of a maximum over parents w, but needs no p * p steps: moving
+    to u saves only the transfer of u's data, so the best u is the parent whose data would arrive
+    last. The task is then ready at that parent's end or the second latest arrival, if later.
     """
     ends = waits + own
     parents, layers = workflow.parents, workflow.layers
@@ -159,13 +162,17 @@ def finish_times(
 def ready_times(
     before: Seconds, moves: Seconds, starts: NDArray[np.int64], task_move: float
 ) -> Seconds:
-    """min(case 1, case 2) for many tasks: parents' ends and moves, in runs that begin at starts."""
+    """min(case 1, case 2) for many tasks.
+
+    ``before`` and ``moves`` are the ends and moves of their parents; ``starts`` is where each
+    task's parents begin.
+    """
     arrive = before + moves
     latest = np.maximum.reduceat(arrive, starts)
     counts = np.diff(starts, append=len(arrive))
     row = np.repeat(np.arange(len(starts)), counts)
     at = np.flatnonzero(arrive == latest[row])
-    at = at[np.diff(row[at], prepend=-1) != 0]  # the first of each run
+    at = at[np.diff(row[at], prepend=-1) != 0]  # the first of each task
     arrive[at] = -np.inf
     second = np.maximum.reduceat(arrive, starts)
     ready: Seconds = np.minimum(latest, np.maximum(before[at], second) + task_move)

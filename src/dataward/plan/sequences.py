@@ -14,8 +14,8 @@ from dataward.plan.critical_path import bottom_levels
 class Sequences:
     """Row i of ``tasks`` is the i-th sequence extracted, its tasks in order.
 
-    ``stages`` tells when each can be submitted: in stage 1 those that depend on no other, in
-    stage n + 1 those whose start or deadline follows from a sequence of stage n.
+    ``stages`` tells when each sequence can be submitted: in stage 1 if it depends on no other, in
+    stage n + 1 if its start or deadline follows from a sequence of stage n.
     """
 
     tasks: Adjacency
@@ -32,7 +32,7 @@ class Sequences:
 
     @property
     def minimum_length_seconds(self) -> float:
-        """The critical path's length: the first sequence."""
+        """The length of the first sequence, which is the critical path."""
         return float(self.seconds[0])
 
     @property
@@ -41,20 +41,21 @@ class Sequences:
 
 
 def decompose(workflow: Workflow, seconds: Seconds | None = None) -> Sequences:
-    """Split a workflow into sequences: the critical path, then ever the longest path that is left.
+    """The workflow as sequences: first the critical path, then always the longest path left.
 
-    A path may be touched by tasks already extracted only at its ends: none of them may be a parent
-    of any but its first task, nor a child of any but its last. The longest is meant in seconds;
-    ties go to the lowest index at the start and at every step, and a path is never shorter in
-    tasks than it could be (a task of no duration at its start is taken along). PeerComp takes
-    staging as negligible; pass ``seconds`` with it included, as ours is not.
+    Tasks already extracted may touch a path only at its ends: they may be parents of its first task
+    and children of its last, but of no other task of the path. "Longest" means in seconds. Ties go
+    to the lowest index, at the start and at every step; a path also takes along tasks without
+    duration that can come before its start. PeerComp treats staging as negligible; ours is not, so
+    pass ``seconds`` that include it.
 
-    Extracting a path only ever removes tasks and cuts edges, so a task's longest way down only
-    shrinks: known lengths stay upper bounds, kept in a heap of tasks and one heap of children a
-    task. Only what reaches the top of a heap is looked at again, and only as far down as the path
-    it had was cut: O(log tasks) for each time a task's path is looked for anew. No good bound on
-    how often that is; counted on a hundred thousand tasks, 3 times a task in a wide graph, 12 in a
-    grid, 37 in 316 random layers: seconds. All paths for every sequence would take their product.
+    Extracting a path only removes tasks and cuts edges, so a task's longest way down only shrinks.
+    Known lengths therefore stay upper bounds, kept in a heap of all tasks and in a heap of children
+    for each task. A length is computed again only when it reaches the top of a heap, and only down
+    to where its path was cut; each time costs O(log tasks). There is no good bound on how often
+    that happens; with a hundred thousand tasks it was 3 times per task in a wide graph, 12 in a
+    grid, 37 in 316 random layers, which took seconds. Computing all paths anew for every sequence
+    would cost tasks times sequences.
     """
     own = workflow.runtime_seconds if seconds is None else np.asarray(seconds, dtype=np.float64)
     rest = _Rest(workflow, own, bottom_levels(workflow, own))
@@ -71,7 +72,7 @@ def decompose(workflow: Workflow, seconds: Seconds | None = None) -> Sequences:
 
 
 class _Rest:
-    """The tasks not yet extracted, and the longest path among them that may be next."""
+    """The tasks not yet extracted; finds the longest path among them."""
 
     def __init__(self, workflow: Workflow, own: Seconds, bottom: Seconds) -> None:
         self._own = own.tolist()
@@ -79,18 +80,18 @@ class _Rest:
         self._parents = list(workflow.parents.rows())
         count = len(workflow)
         self._gone = bytearray(count)
-        self._above = bytearray(count)  # a parent is extracted: can only be first
-        self._below = bytearray(count)  # a child is extracted: can only be last
+        self._above = bytearray(count)  # whose parent is extracted: can only be first in a path
+        self._below = bytearray(count)  # whose child is extracted: can only be last in a path
         self._length = bottom.tolist()  # an upper bound on the longest way down
         self._next = [-1] * count
-        self._exact = bytearray(count)  # length and next are right, and will be until a cut below
+        self._exact = bytearray(count)  # length and next are exact, until an edge below is cut
         self._led_by: dict[int, list[int]] = {}  # the tasks whose next is this one
         self._onward: dict[int, list[tuple[float, int]]] = {}
         self._starts = [(-length, task) for task, length in enumerate(self._length)]
         heapify(self._starts)
 
     def longest(self) -> list[int]:
-        """The longest path left, or nothing."""
+        """The longest path left, or an empty list."""
         starts, length = self._starts, self._length
         while starts:
             known, task = starts[0]
@@ -125,7 +126,7 @@ class _Rest:
                 cut.extend(self._led_by.pop(task, ()))
 
     def _from(self, task: int) -> list[int]:
-        """The path that starts here, led by what takes no time and may come before it."""
+        """The path from this task down, with the tasks without duration that can come before."""
         lead: list[int] = []
         first = task
         while not self._above[first]:
@@ -141,7 +142,7 @@ class _Rest:
         return path
 
     def _settle(self, task: int) -> None:
-        """Make the length and the next step of a task right, and of all on its way down."""
+        """Make length and next step exact for this task and for all on its way down."""
         exact, length = self._exact, self._length
         stack = [] if exact[task] else [task]
         while stack:
@@ -168,7 +169,7 @@ class _Rest:
             heapify(heap)
         while heap:
             known, child = heap[0]
-            if self._above[child]:  # for good; an extracted child would have put the task in _below
+            if self._above[child]:  # it stays so; if the child were extracted, _below would be set
                 heappop(heap)
             elif self._length[child] != -known:
                 heapreplace(heap, (-self._length[child], child))
@@ -178,7 +179,7 @@ class _Rest:
 
 
 def _stages(workflow: Workflow, sequences: list[list[int]]) -> Indices:
-    """The stage of each sequence: one more than the latest it touches of those before it."""
+    """The stage of each sequence: one more than the latest of the earlier sequences it touches."""
     stage_of = [0] * len(workflow)
     stages = []
     parents, children = list(workflow.parents.rows()), list(workflow.children.rows())

@@ -1,4 +1,4 @@
-"""The numbers that describe a workflow before it runs."""
+"""Computes the numbers that describe a workflow before it runs."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dataward.plan.critical_path import CriticalPath, critical_path
 
 @dataclass(frozen=True, slots=True)
 class TypeSummary:
-    """What the tasks of one type have in common."""
+    """The numbers of all tasks of one type."""
 
     name: str
     tasks: int
@@ -55,7 +55,7 @@ def summarise(workflow: Workflow) -> Summary:
 
 
 def _types(workflow: Workflow, read: np.ndarray, written: np.ndarray) -> tuple[TypeSummary, ...]:
-    """Types by the time they take in all, longest first; ties by first appearance."""
+    """A summary of each type, by total run time, longest first; ties by first appearance."""
     size = len(workflow.type_names)
     counts = np.bincount(workflow.types, minlength=size)
     seconds, reads, writes = (
