@@ -1,4 +1,4 @@
-"""Sleep, spawn, cancel, flag, queue: once over asyncio, once under virtual time."""
+"""Sleep, spawn, cancel, flag and queue, implemented over asyncio and under virtual time."""
 
 from dataward.kernel.fibers import VirtualFiber
 from dataward.kernel.interface import (

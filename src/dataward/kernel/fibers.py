@@ -1,6 +1,6 @@
-"""Fibers, flags and queues under virtual time: who waits where, and who wakes whom.
+"""Fibers, flags and queues under virtual time.
 
-Waiting is a generator that puts the running fiber somewhere and yields None to the kernel's loop.
+To wait, a generator puts the running fiber in a waiting place and yields None to the kernel's loop.
 Nothing is allocated per wait but that generator.
 """
 
@@ -22,20 +22,20 @@ class WaitingPlace(Protocol):
     """Where a fiber waits: a flag, a queue, or another fiber's end."""
 
     def withdraw(self, fiber: VirtualFiber[Any]) -> None:
-        """The fiber no longer waits here."""
+        """Take the fiber off the list of those who wait here."""
         ...
 
     def take_back(self, handed: Any) -> None:
-        """The fiber was handed this but will never pick it up."""
+        """Take back what a fiber was handed but will never pick up."""
         ...
 
     def kind(self) -> str:
-        """What to call this place in a message."""
+        """The name of this place in a message."""
         ...
 
 
 class _Nothing:
-    """Marks a fiber that has been handed nothing; None is a legal item."""
+    """The `_value` of a fiber that has been handed nothing, as None is a legal item."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ _NOTHING: Any = _Nothing()
 
 
 class _Gone:
-    """Stands in for the coroutine of a fiber that is over: resuming it does nothing."""
+    """Replaces the coroutine of a fiber that is over: resuming it does nothing."""
 
     __slots__ = ()
 
@@ -56,9 +56,9 @@ _GONE: Any = _Gone()
 
 
 class _Interrupt:
-    """Stands in for a coroutine until its next turn, and then raises `Cancelled` inside it.
+    """Replaces a coroutine until its next turn, and then raises `Cancelled` inside it.
 
-    So a cancellation costs the loop no check: it sends to whatever the fiber holds.
+    So the loop need not check for cancellation: it always calls `send` on the fiber's `coroutine`.
     """
 
     __slots__ = ("_fiber", "coroutine")
@@ -73,12 +73,12 @@ class _Interrupt:
 
 
 class VirtualFiber(Generic[T]):
-    """A coroutine on the virtual kernel: where it stands, and who waits for it.
+    """A coroutine on the virtual kernel, with its state and the fibers that wait for its end.
 
-    At any moment it is in exactly one place: running (`kernel.current`), ready (in the kernel's
-    line, once), asleep (due at `wake`), waiting (`waits_on`, and due at `wake` if the wait has
-    a time limit), or over (`_coroutine` is `_GONE`). `_value` is what it has been handed but not
-    yet picked up and, when it is over, what it returned.
+    At any moment a fiber is in exactly one state: running (`kernel.current`), ready (once in
+    `kernel.ready`), asleep (due at `wake`), waiting (`waits_on`, and due at `wake` if the wait
+    has a time limit), or over (`coroutine` is `_GONE`). `_value` is what the fiber has been handed
+    but not yet picked up and, once the fiber is over, what it returned.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class VirtualFiber(Generic[T]):
         self._cancelled = True
         kernel = self._kernel
         if kernel.current is self:
-            # It must reach its next await first; by the callback's turn it has.
+            # A running fiber must reach its next await first; before the callback runs, it has.
             kernel.call_at(kernel.time, self._interrupt)
         elif inspect.getcoroutinestate(self.coroutine) == inspect.CORO_CREATED:
             self.coroutine.close()
@@ -122,19 +122,19 @@ class VirtualFiber(Generic[T]):
             self._interrupt()
 
     def vacate(self) -> Coroutine[Any, Any, T]:
-        """Leave wherever it waits and hand over the coroutine, to be resumed no more."""
+        """The coroutine, which will not be resumed again. The fiber leaves its waiting place."""
         self._leave_place()
         held = self.coroutine
         coroutine: Coroutine[Any, Any, T] = held.coroutine if type(held) is _Interrupt else held
         return coroutine
 
     def whereabouts(self) -> str:
-        """What it waits on, for a message."""
+        """What the fiber waits on, for a message."""
         if self.waits_on is not None:
             return self.waits_on.kind()
         if self._kernel.is_armed(self):
             return "the end of time"
-        return "something that is not the kernel's"
+        return "something outside the kernel"
 
     def _interrupt(self) -> None:
         if self.coroutine is _GONE:
@@ -145,7 +145,7 @@ class VirtualFiber(Generic[T]):
             self._kernel.ready.append(self)
 
     def _leave_place(self) -> bool:
-        """Stop sleeping or waiting, giving back what was handed over. False if it was ready."""
+        """Stop sleeping or waiting, and give back what was handed over. False if it was ready."""
         handed = self._value
         place = self.waits_on
         armed = self._kernel.is_armed(self)
@@ -207,7 +207,7 @@ class VirtualFiber(Generic[T]):
         self.joiners.remove(fiber)
 
     def take_back(self, handed: object) -> None:
-        """Joiners are handed only the news that the fiber is over."""
+        """Nothing to take back: joiners are handed only True."""
 
     def kind(self) -> str:
         return f"the end of {self.name}"
@@ -221,8 +221,8 @@ class VirtualFlag:
     def __init__(self, kernel: Timeline) -> None:
         self._kernel = kernel
         self._set = False
-        # A dictionary for its order and its cheap removal: one "stop" flag may be waited for,
-        # with time limits, by every node. Made when first needed, as most flags are idle.
+        # A dictionary, because it keeps order and removes cheaply: every node may wait for one
+        # "stop" flag, with a time limit. Made when first needed, as nobody waits for most flags.
         self._waiters: dict[VirtualFiber[Any], None] | None = None
 
     def set(self) -> None:
@@ -273,7 +273,7 @@ class VirtualFlag:
         del self._waiters[fiber]
 
     def take_back(self, handed: object) -> None:
-        """Waiters are handed only the news that the flag went up."""
+        """Nothing to take back: waiters are handed only True."""
 
     def kind(self) -> str:
         return "a flag"

@@ -1,7 +1,7 @@
-"""What node code may wait on, promised once for both worlds.
+"""The protocols of everything node code may wait on.
 
-`VirtualKernel` keeps these promises under simulated time, `AsyncioKernel` under real time; one
-conformance suite holds both to them.
+`VirtualKernel` implements them under simulated time, `AsyncioKernel` under real time; one
+conformance suite tests both.
 """
 
 from __future__ import annotations
@@ -59,29 +59,29 @@ class Deadlock(Exception):  # noqa: N818
 
 
 class Fiber(Protocol[T_co]):
-    """A coroutine running on its own."""
+    """A coroutine that runs concurrently with others."""
 
     @property
     def name(self) -> str: ...
 
     def done(self) -> bool:
-        """Whether it has returned, failed, or been cancelled to the end."""
+        """Whether the fiber has returned, failed, or ended after being cancelled."""
         ...
 
     def cancel(self) -> None:
-        """Raise `Cancelled` inside the fiber, at the await where it stands.
+        """Raise `Cancelled` inside the fiber, at its current await.
 
-        A fiber gets `Cancelled` at most once: later calls do nothing, so a `finally` that awaits
-        is not cut short by a second caller. A fiber that has not started never runs. A fiber
-        that cancels itself meets `Cancelled` at the next await that really waits.
+        A fiber gets `Cancelled` at most once: later calls do nothing, so a second caller does not
+        interrupt a `finally` that awaits. A fiber that has not started never runs. A fiber that
+        cancels itself gets `Cancelled` at its next await that really waits.
         """
         ...
 
     def join(self, timeout_seconds: float | None = None) -> Awaitable[T_co]:
         """What the fiber returned. Raises what it raised.
 
-        Raises `FiberCancelled` if it was cancelled, `TimedOut` if it is not done in time (it goes
-        on regardless). Any number of fibers may join; they are told in the order they came.
+        Raises `FiberCancelled` if the fiber was cancelled, `TimedOut` if it is not done in time
+        (the fiber itself goes on). Any number of fibers may join; they wake in the order they came.
         """
         ...
 
@@ -90,9 +90,9 @@ class Flag(Protocol):
     """A flag that fibers can wait for."""
 
     def set(self) -> None:
-        """Raise the flag and wake everyone who waits, in the order they came.
+        """Set the flag and wake all waiting fibers, in the order they came.
 
-        All who wait now are woken, even if the flag is cleared before they run.
+        They are woken even if the flag is cleared before they run.
         """
         ...
 
@@ -101,10 +101,10 @@ class Flag(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout_seconds: float | None = None) -> Awaitable[bool]:
-        """True once the flag is up; False if time ran out first.
+        """True once the flag is set; False if time ran out first.
 
-        Returns at once, without letting others run, if the flag is already up or no time is given
-        (zero or less).
+        Returns at once, without letting others run, if the flag is already set or the time is zero
+        or less.
         """
         ...
 
@@ -112,8 +112,8 @@ class Flag(Protocol):
 class Queue(Protocol[T]):
     """An unbounded first-in, first-out queue.
 
-    An item is handed to the getter that has waited longest. No item is ever lost: one handed to a
-    getter that is cancelled before it runs goes to the next, or back to the front.
+    An item is handed to the getter that has waited longest. No item is ever lost: if a getter is
+    cancelled before it runs, its item goes to the next getter, or back to the front.
     """
 
     def put(self, item: T) -> None: ...
@@ -121,8 +121,8 @@ class Queue(Protocol[T]):
     def get(self, timeout_seconds: float | None = None) -> Awaitable[T]:
         """The oldest item; raises `TimedOut` if none comes in time.
 
-        Returns at once, without letting others run, if there is one; raises at once if there is
-        none and no time is given (zero or less).
+        If there is an item, returns at once, without letting others run; if there is none and the
+        time is zero or less, raises at once.
         """
         ...
 
@@ -136,11 +136,12 @@ class Queue(Protocol[T]):
 class Kernel(Protocol):
     """Time, fibers and the things fibers wait on. One kernel serves one run.
 
-    **Failures are never lost.** A fiber that raises while nobody is joining it fails the run, at
-    once: every other fiber is cancelled and `run` raises the exception. Joining later is too late,
-    so a fiber whose failure is expected must be joined before it can fail, or catch it itself. An
-    exception that is no `Exception` (`KeyboardInterrupt`) fails the run even when joined. If more
-    fail while the run winds down, the first is raised and the others are added to it as notes.
+    **Failures are never lost.** A fiber that raises while nobody is joining it fails the run at
+    once: every other fiber is cancelled and `run` raises the exception. So a fiber whose failure is
+    expected must be joined before it can fail, or catch the failure itself; joining later is too
+    late. A `BaseException` that is not an `Exception` (`KeyboardInterrupt`) fails the run even if
+    the fiber is joined. If more fibers fail while the run ends, the first failure is raised and the
+    others are added to it as notes.
     """
 
     def now(self) -> float:
@@ -148,14 +149,14 @@ class Kernel(Protocol):
         ...
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """Wait. Zero or less lets everyone who is ready run first, and takes no time.
+        """Wait. With zero or less, all ready fibers run first, and no time passes.
 
-        Real time is kept to the millisecond only: a live sleep may end that much early.
+        Real time is exact only to a millisecond: a live sleep may end that much early.
         """
         ...
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str = "") -> Fiber[T]:
-        """Start a fiber. It first runs after the caller waits, in order of spawning."""
+        """Start a fiber. New fibers first run when the caller waits, in the order of spawning."""
         ...
 
     def flag(self) -> Flag: ...
@@ -163,9 +164,9 @@ class Kernel(Protocol):
     def queue(self) -> Queue[Any]: ...
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run until `main` is done and give back what it returned, or raise what it raised.
+        """Run until `main` is done; return what it returned, or raise what it raised.
 
-        The fibers then left are cancelled in the order they were spawned, and waited for; so are
-        those that they spawn while ending. One that ignores `Cancelled` holds the run up.
+        The remaining fibers are then cancelled in the order they were spawned, and waited for; so
+        are fibers that these spawn while they end. A fiber that ignores `Cancelled` delays the end.
         """
         ...

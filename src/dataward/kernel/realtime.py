@@ -1,8 +1,8 @@
-"""The kernel under real time: asyncio, on uvloop where there is one.
+"""The kernel under real time: asyncio, on uvloop where it is installed.
 
-Fibers are asyncio tasks, so live code (sockets, child processes) may await asyncio's own things
-inside them. Events and queues are ours, as asyncio's make other promises: its queue lets a
-newcomer overtake a getter that is already woken, and its time-outs cancel whoever waits.
+Fibers are asyncio tasks, so live code (sockets, child processes) may await asyncio's awaitables
+inside them. Flags and queues are our own, because asyncio's behave differently: in its queue a
+newcomer can overtake a getter that is already woken, and its time-outs cancel the waiting task.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = ["AsyncioFiber", "AsyncioFlag", "AsyncioKernel", "AsyncioQueue", "new_
 
 T = TypeVar("T")
 
-# uvloop counts milliseconds in 64 bits and refuses infinity; a century is as good.
+# uvloop counts milliseconds in 64 bits and refuses infinity; a century stands for it.
 _FOREVER_SECONDS = 3.2e9
 
 _TIMED_OUT: Any = object()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop, or asyncio's own where uvloop does not exist."""
+    """uvloop's event loop, or asyncio's own where uvloop is not installed."""
     return loops.new_event_loop()
 
 
 class _Line:
-    """Those who wait at one place, in order. A waiter is settled once: woken or timed out."""
+    """The fibers that wait at one place, in order. Each is woken or times out, only once."""
 
     __slots__ = ("_waiters",)
 
@@ -45,7 +45,7 @@ class _Line:
         self._waiters: deque[asyncio.Future[Any]] = deque()
 
     def __bool__(self) -> bool:
-        """Whether anybody waits who has not been cancelled meanwhile."""
+        """Whether a fiber waits that has not been cancelled meanwhile."""
         return any(not waiter.done() for waiter in self._waiters)
 
     async def wait(
@@ -53,7 +53,7 @@ class _Line:
     ) -> Any:
         """What the waker hands over, or `_TIMED_OUT`.
 
-        If the fiber is cancelled after it was handed something, `take_back` gets that.
+        If the fiber is cancelled after something was handed to it, `take_back` is called with that.
         """
         if timeout_seconds is not None and not timeout_seconds > 0:
             return _TIMED_OUT
@@ -82,10 +82,10 @@ class _Line:
             waiter.set_result(_TIMED_OUT)
 
     def wake_first(self, handed: Any) -> bool:
-        """Hand something to the one who has waited longest. False if nobody waits."""
+        """Hand something to the fiber that has waited longest. False if none waits."""
         while self._waiters:
             waiter = self._waiters.popleft()
-            # One who has been cancelled but has not run since is still in the line.
+            # A fiber that was cancelled but has not run since is still in the line.
             if not waiter.done():
                 waiter.set_result(handed)
                 return True
@@ -97,7 +97,7 @@ class _Line:
 
 
 class AsyncioFiber(Generic[T]):
-    """A coroutine on the asyncio kernel: a task, its outcome, and who waits for it."""
+    """A coroutine on the asyncio kernel: its task, its outcome, and the fibers that wait for it."""
 
     __slots__ = (
         "_cancelled",
@@ -125,7 +125,7 @@ class AsyncioFiber(Generic[T]):
         self._task = asyncio.get_running_loop().create_task(self._live(), name=self.name)
 
     async def _live(self) -> None:
-        """Run the coroutine and keep its outcome, so that asyncio has none to complain about."""
+        """Run the coroutine and keep its outcome here; asyncio would warn of one nobody reads."""
         self._started = True
         try:
             self._finish(await self._coroutine, None)
@@ -153,7 +153,7 @@ class AsyncioFiber(Generic[T]):
         self._cancelled = True
         self._task.cancel()
         if not self._started:
-            # asyncio would throw Cancelled into `_live` above its first line.
+            # asyncio throws Cancelled into `_live` before its first line, so `_live` cannot finish.
             self._coroutine.close()
             self._finish(None, FiberCancelled(self.name))
 
@@ -227,10 +227,10 @@ class AsyncioQueue(Generic[T]):
 
 
 class AsyncioKernel:
-    """Runs fibers in real time. Fibers are spawned from within `run` only.
+    """Runs fibers in real time. Fibers can be spawned only from within `run`.
 
     An interrupt (Ctrl-C) cancels every fiber, as any end of the run does, and `run` then raises
-    `KeyboardInterrupt`. Its time counts from ``epoch_seconds`` of the system's monotonic clock.
+    `KeyboardInterrupt`. The kernel's time 0 is ``epoch_seconds`` of the system's monotonic clock.
     """
 
     __slots__ = (
@@ -257,11 +257,11 @@ class AsyncioKernel:
         self._one_ended = AsyncioFlag()
 
     def now(self) -> float:
-        # Not the loop's own time, which on uvloop stands still while a fiber runs.
+        # The event loop's own time would not do: on uvloop it stands still while a fiber runs.
         return time.monotonic() - self._epoch_seconds
 
     def time_at(self, monotonic_seconds: float) -> float:
-        """What `now` was when the system's monotonic clock, which all processes share, was so."""
+        """The kernel's time at this time of the monotonic clock, which all processes share."""
         return monotonic_seconds - self._epoch_seconds
 
     def sleep(self, seconds: float) -> Awaitable[None]:
@@ -294,10 +294,10 @@ class AsyncioKernel:
         return await fiber.join()
 
     async def _wind_down(self) -> None:
-        """Cancel what is left in spawn order and wait for it; then what that has spawned."""
+        """Cancel the remaining fibers in spawn order and wait for them; then those they spawned."""
         while self._fibers:
             for fiber in self._cancel_all():
-                # Not by joining it: its failure must count as one that nobody joined.
+                # Not by `join`: then a failure of the fiber would no longer fail the run.
                 while not fiber.done():
                     await self._one_ended.wait()
 
@@ -310,7 +310,7 @@ class AsyncioKernel:
     def _end(self) -> None:
         if not self._over.is_set():
             self._over.set()
-            # At once, not when `_run` gets its turn: no other fiber runs on in between.
+            # Cancel now rather than when `_run` gets its turn, so that no fiber runs in between.
             self._cancel_all()
 
     def _forget(self, fiber: AsyncioFiber[Any]) -> None:

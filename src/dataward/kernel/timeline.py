@@ -1,8 +1,8 @@
-"""Virtual time: which instants lie ahead, what is due at each, and who is ready now.
+"""Virtual time: the future instants, what is due at each, and the fibers that are ready now.
 
-The instants are a heap of bare floats beside a dictionary from each instant to what is due then.
-Floats compare several times faster than `(time, sequence, fiber)` tuples, and what falls on one
-instant is kept in order of arrival, so the order is that of the tuples at two thirds of the cost.
+The instants are a heap of bare floats, with a dictionary from each instant to what is due then.
+Floats compare several times faster than `(time, sequence, fiber)` tuples. What is due at the same
+instant is kept in order of arrival, so the order is that of the tuples, at two thirds of the cost.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from collections.abc import Callable
 from heapq import heapify, heappush
 from typing import Any, Protocol
 
-# Below this many entries a heap full of cancelled time-outs costs less than looking at it.
+# A heap with up to this many instants of cancelled time-outs costs less than sweeping it.
 _HEAP_ALWAYS_ALLOWED = 64
 
 
 class Sleeper(Protocol):
-    """What can be due at an instant: a fiber or a `Timer`."""
+    """Something that can be due at an instant: a fiber or a `Timer`."""
 
     wake: float | None
 
 
 class Turn(Protocol):
-    """What can stand in the line of those ready: the kernel sends None to its coroutine."""
+    """Something that can be in `ready`: the kernel sends None to its coroutine."""
 
     @property
     def coroutine(self) -> Any: ...
 
 
 class Timeline(ABC):
-    """Instants and the line of those ready; `VirtualKernel` adds the loop that serves them.
+    """The instants, and the line of ready fibers; `VirtualKernel` adds the loop that serves them.
 
-    At an instant, what is due then runs first, in order of arrival, then what that made ready,
-    first come first served; time moves on when nobody is ready.
+    At an instant, first everything due then runs, in order of arrival; then the fibers that became
+    ready by that, first come, first served. Time moves on when no fiber is ready.
     """
 
     __slots__ = ("_buckets", "_heap", "current", "ready", "time")
 
     def __init__(self) -> None:
         self.time = 0.0
-        # What runs now: a fiber, a callback's place in the line, or None.
+        # What runs now: a fiber, a `_CallbackTurn`, or None.
         self.current: Any = None
         self.ready: deque[Any] = deque()
         # Every instant in `_buckets` is in the heap; the heap may also hold instants whose
-        # last sleeper was woken early. Both hold only instants after `_now`, but for the one
-        # being served, which stays atop the heap until its fiber has had its turn.
+        # last sleeper was woken early. Both hold only instants after `time`, except that the
+        # instant being served stays at the top of the heap until its fiber has had its turn.
         self._heap: list[float] = []
         self._buckets: dict[float, Any] = {}
 
@@ -54,10 +54,10 @@ class Timeline(ABC):
         return self.time
 
     def call_at(self, time: float, callback: Callable[..., object], *arguments: Any) -> Timer:
-        """Call back at an instant, or in this one if it has passed. A failure fails the run."""
-        wake = time + 0.0  # A whole number must not become the clock's.
+        """Call back at this time, or now if it has passed. If the callback fails, the run fails."""
+        wake = time + 0.0  # An int must not become the clock's time.
         timer = Timer(self, callback, arguments, wake)
-        # `_arm`, written out: a call saved here is a tenth of what a callback costs.
+        # This is `arm` inlined: the function call would be a tenth of a callback's cost.
         if not wake > self.time:
             self.ready.append(_CallbackTurn(timer))
         elif self._buckets.setdefault(wake, timer) is timer:
@@ -68,10 +68,10 @@ class Timeline(ABC):
 
     @abstractmethod
     def forget(self, fiber: Any) -> None:
-        """A fiber is over: whoever keeps the list of fibers takes it off."""
+        """Remove a fiber that is over from the list of fibers."""
 
     def arm(self, sleeper: Sleeper, wake: float) -> bool:
-        """Make it due at a later instant. False, and nothing done, if that is not later."""
+        """Make the sleeper due at a later instant. Does nothing and returns False if not later."""
         if not wake > self.time:
             return False
         sleeper.wake = wake
@@ -96,7 +96,7 @@ class Timeline(ABC):
         return due is sleeper or (due.__class__ is dict and sleeper in due)
 
     def disarm(self, sleeper: Any) -> None:
-        """It is no longer due. Its instant stays in the heap until reached or swept out."""
+        """Make the sleeper no longer due. Its instant stays in the heap until reached or swept."""
         buckets, heap = self._buckets, self._heap
         wake = sleeper.wake
         due = buckets[wake]
@@ -110,7 +110,7 @@ class Timeline(ABC):
             self._sweep()
 
     def _sweep(self) -> None:
-        """Drop the dead instants from the heap, in place, as the loop holds on to it."""
+        """Remove instants at which nothing is due; in place, as the loop keeps a reference."""
         served = self._heap[0] == self.time
         self._heap[:] = self._buckets
         if served:
@@ -118,7 +118,7 @@ class Timeline(ABC):
         heapify(self._heap)
 
     def _make_ready(self, now: float, due: Any) -> None:
-        """Put in line, in order of arrival, what is due now; None if all were woken early."""
+        """Make ready what is due now, in order of arrival; ``due`` is None if all woke early."""
         if due is None:
             return
         self.time = now
@@ -127,7 +127,7 @@ class Timeline(ABC):
                 self.ready.append(_CallbackTurn(sleeper))
                 continue
             if sleeper.waits_on is not None:
-                # Its time is up now, even if another fiber of this instant would have woken it.
+                # The wait has timed out, even if another fiber at this instant would have woken it.
                 sleeper.waits_on.withdraw(sleeper)
                 sleeper.waits_on = None
             self.ready.append(sleeper)
@@ -151,7 +151,7 @@ class Timer:
         self.wake = wake
 
     def cancel(self) -> None:
-        """The callback will not be called, if it has not been yet."""
+        """Do not call the callback, if it has not been called yet."""
         if self._callback is not None:
             self._callback = None
             self._arguments = ()

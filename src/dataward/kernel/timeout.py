@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 async def with_timeout(kernel: Kernel, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What the coroutine returns; cancel it and raise `TimedOut` if it is not done in time.
+    """What the coroutine returns; cancels it and raises `TimedOut` if it is not done in time.
 
-    It runs as a fiber of its own and is always over when this returns: on time-out, or when the
-    caller is cancelled, its `finally` blocks are waited for. If it fails while being cancelled,
-    that failure is raised rather than `TimedOut`.
+    The coroutine runs as a fiber of its own and is always over when this returns: on time-out, or
+    when the caller is cancelled, its `finally` blocks are waited for. If it fails while being
+    cancelled, that failure is raised instead of `TimedOut`.
     """
     fiber = kernel.spawn(coroutine)
     try:
         return await fiber.join(seconds)
     except TimedOut as late:
-        # A coroutine may raise a TimedOut of its own; only one still running is ours to stop.
+        # If the fiber is done, the coroutine itself raised this TimedOut, and there is no time-out.
         if fiber.done():
             raise
         await _stop(fiber)

@@ -1,4 +1,4 @@
-"""The kernel under virtual time: our own loop, deterministic, with no asyncio loop beneath."""
+"""The kernel under virtual time: our own deterministic loop, without asyncio's."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dataward.kernel.timeline import Timeline, Timer, Turn
 
 T = TypeVar("T")
 
-# The end of time is not an instant: what waits until infinity waits for ever, and may deadlock.
+# Infinity is not an instant: a fiber that sleeps until infinity never wakes, and may deadlock.
 _LAST_INSTANT = sys.float_info.max
-# A crashed coroutine may await in `finally`, which swallows one attempt to close it each time.
+# A crashed coroutine may await in `finally`; every such await defeats one attempt to close it.
 _CLOSE_ATTEMPTS = 16
 
 
 class _LookUp(BaseException):
-    """Makes the loop look whether it has been halted."""
+    """Raised in the loop so that it checks whether it has been halted."""
 
 
 def _look_up() -> None:
@@ -31,10 +31,10 @@ def _look_up() -> None:
 class VirtualKernel(Timeline):
     """Runs fibers under virtual time: same program, same order, whatever the hash seed.
 
-    Beyond `Kernel`: fibers may be spawned before `run`; the caller may instead drive with
-    `run_until` or `step` and finish with `close`; `call_at` runs a callback without a fiber;
-    `kill` crashes a fiber; `on_step`, read when driving starts, is called after every resumed
-    fiber and every callback.
+    More than `Kernel` promises: fibers may be spawned before `run`; instead of `run` the caller may
+    use `run_until` or `step`, and finish with `close`; `call_at` runs a callback without a fiber;
+    `kill` crashes a fiber; `on_step` is called after every resumed fiber and every callback (set it
+    before one of these starts).
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class VirtualKernel(Timeline):
     def __init__(self, on_step: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.on_step = on_step
-        # In spawn order; a dictionary only so that one can leave at no cost.
+        # In spawn order; a dictionary so that removing a fiber is cheap.
         self._fibers: dict[VirtualFiber[Any], None] = {}
         self._graveyard: list[Coroutine[Any, Any, Any]] = []
         # The loop halts when this fiber is over, or anything has failed.
@@ -85,8 +85,9 @@ class VirtualKernel(Timeline):
     def kill(self, fiber: VirtualFiber[Any]) -> None:
         """Crash a fiber: none of its code runs again, not even `finally`, until the run is over.
 
-        Those who join it see `FiberCancelled`; an item it had been handed but not yet seen goes
-        back to its queue. A fiber cannot kill itself, as it would have to go on to its next await.
+        Fibers that join it get `FiberCancelled`; an item that was handed to the fiber but not yet
+        picked up goes back to its queue. A fiber cannot kill itself, because it would still run to
+        its next await.
         """
         assert fiber is not self.current, "a fiber cannot kill itself"
         if fiber.done():
@@ -109,22 +110,22 @@ class VirtualKernel(Timeline):
     def run_until(self, time: float) -> None:
         """Run everything due up to and at this time, and move the clock there.
 
-        Raises the failure of a fiber that nobody joins, leaving the clock where it failed.
+        Raises the failure of a fiber that nobody joins; the clock then stays at that time.
         """
         self._drive(min(time, _LAST_INSTANT))
         self._raise_failure()
         self.time = max(self.time, float(time))
 
     def step(self) -> bool:
-        """Resume one fiber or make one call, moving the clock if need be; False if none is due."""
+        """Resume a fiber or call a callback, moving the clock if needed; False if none is due."""
         stepped = self._step(_LAST_INSTANT)
         self._raise_failure()
         return stepped
 
     def close(self) -> None:
-        """End the run: cancel what is left in spawn order, wait for it, bury the killed.
+        """End the run: cancel the remaining fibers in spawn order, wait for them, close the killed.
 
-        Failures on the way are kept for `run` to raise. A fiber that still waits when nothing is
+        `run` raises the failures that happen meanwhile. A fiber that still waits when nothing is
         scheduled is killed.
         """
         self.on_step = None
@@ -153,9 +154,9 @@ class VirtualKernel(Timeline):
     def _loop(self, limit: float) -> None:
         """Run until halted, or until nothing is due up to the limit. The heart of the kernel.
 
-        A fiber yields the seconds it wants to sleep, or None when it has put itself somewhere to
-        be woken. The one that sleeps, wakes and sleeps again is served without leaving this
-        function, and its new instant takes the old one's place atop the heap in one operation.
+        A fiber yields the seconds it wants to sleep, or None when it waits in a waiting place. A
+        fiber that wakes and sleeps again is handled without leaving this function, and its new
+        instant replaces the old one at the top of the heap in one operation.
         """
         heap, ready = self._heap, self.ready
         take_ready = ready.popleft
@@ -216,7 +217,7 @@ class VirtualKernel(Timeline):
                 ready.append(fiber)
 
     def _loop_in_steps(self, limit: float, on_step: Callable[[], None]) -> None:
-        """The same order of events as `_loop`, stopping after each."""
+        """The same order of events as `_loop`, with a call of `on_step` after each."""
         while not self._halted and self._step(limit):
             try:
                 on_step()
@@ -244,7 +245,7 @@ class VirtualKernel(Timeline):
     # Ends.
 
     def _settle(self, turn: Turn | Timer, end: BaseException) -> None:
-        """A coroutine came to an end, or a callback failed."""
+        """Handle the end of a coroutine, or the failure of a callback."""
         if isinstance(end, _LookUp):
             return
         if not isinstance(turn, VirtualFiber):
@@ -264,7 +265,8 @@ class VirtualKernel(Timeline):
         if fiber is self._target:
             self._halted = True
             if fiber is not self.current:
-                # Another fiber ended it, and the loop looks up only when something ends by itself.
+                # Another fiber ended the target. The loop checks `_halted` only after an exception
+                # from what it resumed, so a callback raises one.
                 self.call_at(self.time, _look_up)
 
     def _fail(self, error: BaseException) -> None:
@@ -287,7 +289,7 @@ class VirtualKernel(Timeline):
 
 
 def _bury(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Dispose of a crashed coroutine; what its `finally` blocks do or raise no longer matters."""
+    """Close a crashed coroutine; what its `finally` blocks do or raise no longer matters."""
     for _ in range(_CLOSE_ATTEMPTS):
         try:
             coroutine.close()
