@@ -1,7 +1,7 @@
 """ADAGE (IEEE Access 2021): critical-path plan, work giving, task replication.
 
-Beside the whole there is ADAGE without each of its parts, so that an ablation can show what each
-contributes.
+Besides the full strategy, there are variants that each leave one part out, so that an ablation can
+show what each part contributes.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def critical_path_plan(
 def submission_order(
     workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
 ) -> Plan:
-    """The preferred nodes of ADAGE's plan, but tasks are taken level by level."""
+    """ADAGE's preferred nodes, with priorities by level."""
     plan = critical_path_plan(workflow, platform, located, seed)
     order = level_order_plan(workflow, len(platform.machines))
     return replace(plan, priority=order.priority)
@@ -45,7 +45,7 @@ def submission_order(
 def data_blind(
     workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
 ) -> Plan:
-    """ADAGE's priorities, with nodes taken at random: what a plan gains by knowing the data."""
+    """ADAGE's priorities, with random nodes: shows what the plan gains by knowing the data."""
     plan = critical_path_plan(workflow, platform, located, seed)
     anywhere = random_plan(workflow, len(platform.machines), seed)
     return replace(plan, preferred=anywhere.preferred.astype(np.int32))
@@ -69,7 +69,7 @@ ALL = (
     Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan, _NO_GIVING),
     Strategy(
         "adage-no-replication",
-        "ADAGE without replicas: what is given is moved",
+        "ADAGE without replicas: a given task moves",
         critical_path_plan,
         _NO_REPLICATION,
     ),

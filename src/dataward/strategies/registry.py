@@ -1,4 +1,4 @@
-"""Every strategy there is, by name."""
+"""Lists every strategy by name."""
 
 from dataward.errors import SettingError
 from dataward.strategies import adage
@@ -8,7 +8,7 @@ STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in adage
 
 
 def strategy_named(name: str) -> Strategy:
-    """The strategy of that name. Raises SettingError, which lists those there are."""
+    """The strategy of that name. Raises a SettingError that lists all names."""
     if name not in STRATEGIES:
-        raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
+        raise SettingError(f"no strategy is called {name!r}; choose from {', '.join(STRATEGIES)}")
     return STRATEGIES[name]

@@ -1,4 +1,4 @@
-"""What a strategy is: a plan made beforehand, and rules the nodes follow."""
+"""Defines a strategy: a plan made before the run, and the rules that nodes follow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Planner = Callable[[Workflow, Platform, dict[int, Sequence[int]], int], Plan]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One way to schedule. ``home`` says which node a task goes to, whoever has it to send."""
+    """One way to schedule. All nodes and the client use ``home`` to choose a task's node."""
 
     name: str
     summary: str
