@@ -1,6 +1,6 @@
-"""All that a node can ask of the outside. ``live`` and ``sim`` each supply one `World`.
+"""Everything a node can ask of the outside. ``live`` and ``sim`` each supply one `World`.
 
-A node that asked for anything not named here could not be simulated, so nothing else exists.
+A node that asked for anything not named here could not be simulated.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from dataward.model.operations import Commit, InputFile, Operation, OutputFile, 
 from dataward.model.states import FailureCause
 from dataward.model.workflow import FileId, TaskId
 
-# What a node waits on, at its one door to the outside.
+# Node code imports the kernel's types from here, so that this module is all it needs.
 __all__ = [
     "Cancelled",
     "Disk",
@@ -51,19 +51,19 @@ __all__ = [
 
 
 class StoreUnavailable(DatawardError):  # noqa: N818 - a condition to wait out
-    """A call to the store failed; it may or may not have taken effect."""
+    """A call to the store failed; the call may or may not have taken effect."""
 
 
 class TransferFailed(DatawardError):  # noqa: N818
-    """A file did not arrive from where it was asked for."""
+    """A file did not arrive from the node (or the origin) it was asked of."""
 
 
 class DiskFull(DatawardError):  # noqa: N818
-    """There is no room for a file, even after evicting all that may be evicted."""
+    """The disk has no room for a file, even after evicting every file that may be evicted."""
 
 
 class InputLost(DatawardError):  # noqa: N818 - answered by running producers again
-    """Files that a task reads, and that other tasks wrote, cannot be had any more."""
+    """No copy is left of some files that a task reads and that other tasks wrote."""
 
     def __init__(self, files: Sequence[InputFile]) -> None:
         self.files = tuple(files)
@@ -77,77 +77,78 @@ class InputLost(DatawardError):  # noqa: N818 - answered by running producers ag
 
 
 class Store(Protocol):
-    """The state all nodes share, in shards."""
+    """The state all nodes share, divided into shards."""
 
     @property
     def shard_count(self) -> int: ...
 
     async def call(self, operations: Sequence[Operation]) -> list[Answer]:
-        """Apply operations, in order within a shard; answers come in the order asked.
+        """One answer for each operation, in the order of the operations.
 
-        Raises StoreUnavailable, after which any of them may have been applied: repeat them all.
+        A shard applies its operations in that order. Raises StoreUnavailable, after which any of
+        the operations may have been applied: repeat them all.
         """
         ...
 
 
 class Network(Protocol):
-    """Other nodes."""
+    """The way to other nodes: messages and files."""
 
     @property
     def inbox(self) -> Queue[Message]: ...
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Send without waiting; the message may be lost, late or doubled."""
+        """Send without waiting; the message may be lost, or arrive late or twice."""
         ...
 
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         """Copy a file from a node (or the origin) to this node's disk, whole and checked.
 
-        Raises TransferFailed if the source is down, has it not, does not serve, or sends other
-        bytes than the digest says.
+        Raises TransferFailed if the source is down, does not have the file, does not answer, or
+        sends bytes that do not match the digest.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file on a disk. ``owner`` is its producer, or the file itself for a workflow's input."""
+    """A file on a disk. ``owner`` is its producer, or the file's own id for a workflow's input."""
 
     id: FileId
     size_bytes: int
     owner: str
-    written: bool  # by a task that ran here, rather than fetched
+    written: bool  # by a task that ran here; False if it was fetched
     digest: str = ""
 
 
 class Disk(Protocol):
-    """This node's own storage. The depot decides what is on it; it survives a crash."""
+    """This node's own storage, which survives a crash. The depot decides which files are on it."""
 
     @property
     def capacity_bytes(self) -> float: ...
 
     def files(self) -> list[StoredFile]:
-        """What is stored, oldest first: how a depot starts again after a crash."""
+        """The stored files, oldest first: what a depot starts from after a crash."""
         ...
 
     async def open_inputs(self, task: TaskSpec) -> None:
-        """Make a task's inputs, all of them stored here, ready to read.
+        """Make a task's inputs, which are all stored here, ready to read.
 
-        Raises InputLost with those that have gone from the disk since they were stored.
+        Raises InputLost with the inputs that have gone from the disk since they were stored.
         """
         ...
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
-        """Store what a task wrote, and return what it was. Raises DiskFull.
+        """The files a task wrote, now stored here. Raises DiskFull.
 
-        A power cut may still take it away, until `sync` has returned.
+        A power cut may still take the files away, until `sync` has returned.
         """
         ...
 
     async def sync(self) -> None:
         """Return once everything stored so far would survive a power cut.
 
-        Raises DiskFull if that cannot be: then nothing stored since the last sync counts.
+        Raises DiskFull if the disk cannot do so: then nothing stored since the last sync counts.
         """
         ...
 
@@ -156,7 +157,7 @@ class Disk(Protocol):
         ...
 
     def journal(self, commit: Commit) -> None:
-        """Remember a commit that the store acknowledged, in case it forgets."""
+        """Remember a commit that the store acknowledged, in case the store forgets it."""
         ...
 
     def journalled(self) -> list[Commit]:
@@ -165,7 +166,7 @@ class Disk(Protocol):
 
 
 class RunResult(NamedTuple):
-    """When and how a run of a task ended, and what it took.
+    """When and how a run of a task ended, and the time and memory it used.
 
     ``error`` is a sentence, or empty if the run succeeded; ``cause`` says who ended a failed run.
     """
@@ -173,7 +174,7 @@ class RunResult(NamedTuple):
     ended_at: float
     error: str = ""
     exit_code: int = 0
-    signal: int = 0  # what killed it, if anything did
+    signal: int = 0  # the signal that killed the run, if any did
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_memory_bytes: int = 0
@@ -181,18 +182,18 @@ class RunResult(NamedTuple):
 
 
 OnStart = Callable[[float], None]
-"""Told when a run of a task began; perhaps a little later."""
+"""Called with the time at which a run of a task began; the call may come a little later."""
 
 
 class Runner(Protocol):
-    """What executes tasks on this node."""
+    """Executes tasks on this node."""
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
-        """Execute a task whose inputs are ready. Cancelling the call ends the execution.
+        """The result of executing a task whose inputs are ready. Cancelling the call ends the run.
 
-        If it is given more than there are cores for, those wait their turn. ``on_start`` is
-        called once, when the task's own turn comes. Raises InputLost if an input that a task
-        wrote has gone from the disk by then: nothing was executed, or nothing of it counts.
+        Tasks beyond the number of cores wait their turn. ``on_start`` is called once, when the
+        task's own turn comes. Raises InputLost if an input that another task wrote has gone from
+        the disk by then: nothing was executed, or nothing of the execution counts.
         """
         ...
 
