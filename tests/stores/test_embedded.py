@@ -408,7 +408,7 @@ def test_after_a_write_that_failed_nothing_is_acknowledged_until_it_is_opened_an
     for (outcome,) in [*failing, *later]:
         assert isinstance(outcome, StoreUnavailable)
         assert "No space left on device" in str(outcome)
-        assert "open it anew" in str(outcome)
+        assert "open the store again" in str(outcome)
     assert known(tmp_path, "kept", "a", "b", "c") == [True, False, False, False]
 
 

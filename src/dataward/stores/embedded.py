@@ -1,7 +1,7 @@
-"""The store in a directory: the memory store, and a journal of what it was asked.
+"""The store in a directory: shards in memory, and a journal of the operations they applied.
 
-A shard does the same again when asked the same at the same time, so the journal holds operations
-and when they were applied, and opening the store applies them again. Waiting for the disk off the
+A shard that applies the same operations at the same times comes to the same state, so the journal
+holds operations and times, and opening the store applies them again. Waiting for the disk off the
 event loop is left to ``live``, through `OffLoop`.
 """
 
@@ -42,25 +42,25 @@ from dataward.world import Flag, Kernel, StoreUnavailable
 Work = Callable[[], None]
 Done = Callable[[BaseException | None], None]
 OffLoop = Callable[[Work, Done], None]
-"""Does work that waits for the disk while the event loop goes on; then, on the loop, says it is
-done and with what error. It is given one piece of work at a time."""
+"""Does work that waits for the disk while the event loop goes on; then calls ``done`` on the loop,
+with the error if there was one. It is given one piece of work at a time."""
 
-# What a call of those who share the store's fate must not return before the disk has it.
+# With `shares_fate`, only calls with one of these operations wait until the disk has the record.
 OUTCOMES = frozenset({Commit, Fail})
 
-# What nobody waits for goes with the next outcome; so much of it goes by itself.
+# Records that no call waits for are written with the next outcome, or once there are this many.
 RECORDS_UNAWAITED_MAX = 1000
 
-# What names its shard itself; all else is where its key says.
+# These operations name their shard; for all others the key decides.
 BY_SHARD = frozenset({Patrol, Recount, Recounted})
 
-# They change nothing, so they are not written down. A patrol is, even one that finds nothing: it
-# still tidies up, and what it tidies decides what the next one comes upon first.
+# These operations change nothing, so they are not written down. A patrol is written down, even one
+# that finds nothing: it still tidies the lists that decide what the next patrol finds first.
 READS = frozenset({Look, Probe, Recount})
 
 
 def at_once(work: Work, done: Done) -> None:
-    """Work while everybody waits: for tests, and where there is nobody else."""
+    """Do the work on the event loop, which waits: for tests, and where nothing else runs."""
     try:
         work()
     except BaseException as error:
@@ -73,17 +73,17 @@ def at_once(work: Work, done: Done) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSettings:
-    """``shares_fate`` says that whoever calls is lost with the store: nodes in its own process.
+    """``shares_fate`` says that all callers are nodes in the store's own process, lost with it.
 
-    Then only outcomes are waited for: a journal that breaks off tells what had happened up to a
-    moment, and of what went on from there nothing is left but files that nobody counts. Waiting
-    for everything cost a node three quarters of its time (380 of 500 µs a task, measured).
+    Then only calls with outcomes wait for the disk: a journal that breaks off tells what had
+    happened up to some moment, and all that is left of later work are files that no commit names.
+    Waiting for every call cost a node three quarters of its time (380 of 500 µs a task, measured).
 
-    The others say when the journal is written anew as what its operations came to. Never below the
-    minimum, some 250,000 operations, which are read back in 2 to 4 s; then when it has grown to so
-    many times what it was written anew as. Measured, a task that was submitted, begun and committed
-    takes 200 bytes as operations and 420 in a snapshot: what is gained are renewals, claims and
-    patrols, which never end, while tasks do.
+    ``compact_bytes_min`` and ``compact_ratio`` say when the journal is replaced by a snapshot of
+    the shards: never while it is smaller than the minimum (some 250,000 operations, which are read
+    back in 2 to 4 s), then when it is ``compact_ratio`` times as long as the last snapshot.
+    Measured, a task that was submitted, begun and committed takes 200 bytes as operations and 420
+    in a snapshot. What a snapshot saves are renewals, claims and patrols, which go on for ever.
     """
 
     shares_fate: bool = False
@@ -92,7 +92,7 @@ class EmbeddedSettings:
 
 
 class ShardState(msgspec.Struct, array_like=True):
-    """Everything a `Shard` remembers, under the names it has there."""
+    """Everything a `Shard` remembers, each field under the name of the shard's attribute."""
 
     index: int
     epoch: int
@@ -114,7 +114,7 @@ class ShardState(msgspec.Struct, array_like=True):
 
 
 class Snapshot(msgspec.Struct, array_like=True, tag="snapshot"):
-    """A shard as it was when the journal was written anew, in place of what led to it."""
+    """A shard's state at one moment; it replaces the operations that led to it."""
 
     now: float
     shards: int
@@ -130,7 +130,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Calls whose records reach the disk in one frame, with one sync: all of them or none."""
+    """The records of several calls, written to the disk in one frame: all of them or none."""
 
     over: Flag
     records: list[bytes] = field(default_factory=list)
@@ -139,16 +139,16 @@ class _Group:
 
 
 class EmbeddedStore:
-    """Keeps everything in memory, and in a directory of its own what is needed to get it back.
+    """Keeps everything in memory, and in a directory of its own a journal to restore it from.
 
-    No answer tells of anything that a crash could undo: a call returns when all that it was told
-    is on the disk, also what others had changed before it. (For callers that share its fate, this
-    holds for outcomes.) What arrives while the disk is busy is written together next. If the disk
-    fails, or a rule does, the calls under way fail and so does every later one: memory may then be
-    ahead of the disk, and only opening the directory anew tells what was kept.
+    No answer tells of anything that a crash could undo: a call returns when all the changes its
+    answer tells of are on the disk, also changes made by earlier calls. (With ``shares_fate``, this
+    holds only for outcomes.) Calls that arrive while the disk is busy are written together, next.
+    If the disk or a rule of the shard fails, the calls under way fail and so does every later call:
+    memory may then be ahead of the disk, and only opening the directory again tells what was kept.
 
-    Its time goes on from the last entry in the journal if the clock is behind it, as one that
-    counts from the machine's start is after a restart.
+    If the clock is behind the last entry in the journal, the store's time goes on from that entry.
+    A clock that counts from the machine's start is behind after a restart.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class EmbeddedStore:
         self._encode = msgspec.msgpack.Encoder().encode
         self._now = 0.0
         self._stopped = ""
-        self._is_closed = False  # and nothing had gone wrong
+        self._is_closed = False  # True if closed while nothing had gone wrong
         self._writing: _Group | None = None
         self._next = _Group(kernel.flag())
         make_directory(directory)
@@ -188,16 +188,16 @@ class EmbeddedStore:
 
     @property
     def cut_bytes(self) -> int:
-        """How much of an unfinished write, which nobody was told of, was cut off on opening."""
+        """The bytes of an unfinished, unacknowledged write that were cut off on opening."""
         return self._journal.cut_bytes
 
     @property
     def failure(self) -> str:
-        """Why no call is answered any more, or "" if nothing went wrong, also once it is closed."""
+        """Why no call is answered any more, or "" if nothing went wrong, even if closed."""
         return "" if self._is_closed else self._stopped
 
     async def call(self, operations: Sequence[Operation]) -> list[Answer]:
-        """As `Store` promises. Operations that cannot be written down are refused unapplied."""
+        """As `Store` promises. Operations that cannot be encoded raise before any is applied."""
         if self._stopped:
             raise StoreUnavailable(self._stopped)
         self.calls += 1
@@ -217,16 +217,16 @@ class EmbeddedStore:
         return not self._settings.shares_fate or any(type(op) in OUTCOMES for op in operations)
 
     def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
-        """Every complete task, with what it wrote."""
+        """Every complete task, with the files it wrote."""
         for shard in self._shards:
             for record in shard.tasks.values():
                 if record.state is TaskState.COMPLETE:
                     yield record.spec, tuple(record.written.values())
 
     def close(self) -> None:
-        """Let go of the directory. Whoever works off the loop must have finished.
+        """Let go of the directory. Work given to `OffLoop` must have finished.
 
-        Nothing needs to be written: what was acknowledged is on the disk.
+        Nothing needs to be written: all acknowledged changes are on the disk.
         """
         self._is_closed = not self._stopped
         self._stop("it is closed")
@@ -279,18 +279,18 @@ class EmbeddedStore:
         compacts = self._journal.size_bytes > self._compact_above_bytes
         done = partial(self._on_written, group, compacts)
         try:
-            # The shards have applied what is in the group, and nothing that is not.
+            # A snapshot may stand for the group: the shards have applied just what it records.
             work = self._compaction() if compacts else partial(self._append, group.records)
             self._off_loop(work, done)
         except Exception as error:
-            # A snapshot takes memory, which may run out: whoever waits must be told.
+            # A snapshot takes memory, which may run out: the waiting calls must be told.
             done(error)
 
     def _compaction(self) -> Work:
         return partial(self._journal.replace, self._snapshots())
 
     def _append(self, records: Sequence[bytes]) -> None:
-        """Off the loop, where there is no hurry."""
+        """Runs off the loop, so encoding the frame here delays no call."""
         self._journal.append(msgspec.msgpack.encode([msgspec.Raw(record) for record in records]))
 
     def _on_written(self, group: _Group, compacts: bool, error: BaseException | None) -> None:
@@ -304,15 +304,15 @@ class EmbeddedStore:
         self._write_if_idle()
 
     def _stop(self, why: str) -> None:
-        """Answer nobody any more, but for those whose records are being written just now."""
+        """Answer no call any more, except those whose records are being written just now."""
         self._stopped = self._stopped or (
             f"the store in {self.directory} has stopped: {why}; "
-            "put that right and open it anew, nothing acknowledged is lost"
+            "repair that and open the store again, nothing acknowledged is lost"
         )
         self._next.over.set()
 
     def _compact_later(self, base_bytes: int) -> None:
-        """``base_bytes`` is how long the journal is, or was, without later operations."""
+        """Set when to compact next; ``base_bytes`` is the journal's length up to its snapshots."""
         self._compact_above_bytes = max(
             self._settings.compact_bytes_min, int(base_bytes * self._settings.compact_ratio)
         )
@@ -326,7 +326,7 @@ class EmbeddedStore:
     # --- opening ---------------------------------------------------------------------------------
 
     def _open(self, path: Path) -> Journal:
-        path.with_suffix(".new").unlink(missing_ok=True)  # whose writer was killed
+        path.with_suffix(".new").unlink(missing_ok=True)  # left there if its writer was killed
         if not path.exists():
             journal = Journal.create(path, self._snapshots())
             self._compact_later(journal.size_bytes)
@@ -347,7 +347,7 @@ class EmbeddedStore:
             except msgspec.MsgspecError as error:
                 raise FormatError(
                     str(journal.path),
-                    f"holds what this dataward does not know ({error})",
+                    f"holds records that this dataward does not know ({error})",
                     place=f"the frame before byte {journal.size_bytes}",
                     remedy="open it with the dataward that wrote it",
                 ) from error
@@ -370,11 +370,12 @@ class EmbeddedStore:
 
 
 def state_of(shard: Shard) -> ShardState:
-    """What the shard remembers; shared with it, so to be written before it changes."""
+    """The shard's state. It shares the shard's objects: encode it before the shard changes."""
     return ShardState(*(getattr(shard, name) for name in ShardState.__struct_fields__))
 
 
 def shard_from(state: ShardState) -> Shard:
+    """A shard with this state."""
     shard = Shard(state.index)
     for name in ShardState.__struct_fields__:
         value = getattr(state, name)

@@ -1,14 +1,14 @@
-"""A file that grows by frames, each on the disk before the next is begun. What they say is not
-its business.
+"""A file that grows by frames; each is on the disk before the next is begun. What the payloads mean
+is left to the caller.
 
     header  "dataward journal", version, the file's salt, checksum
     frame   the file's salt, the frame's number, length, checksum, payload
     frame   ...
 
-A checksum is BLAKE2b of 8 bytes, keyed with the salt. The salt is drawn for each file and is no
-text: so neither a block that the disk had from an older journal nor anything a task may be called
-is ever taken for a frame. CRC-32 promises neither, passes one bad frame in four billion, and is
-no faster that anyone would notice beside a sync.
+A checksum is BLAKE2b of 8 bytes, keyed with the salt. The salt is random for each file and is not
+valid UTF-8. So neither an old journal's block left on the disk nor the name of a task is ever taken
+for a frame. CRC-32 promises neither and passes one bad frame in four billion; it is faster, but not
+noticeably so beside a sync.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ from struct import Struct
 
 from dataward.errors import DatawardError, FormatError
 
-VERSION = 1  # grows when a payload, or a rule that replays one, no longer means what it did
+VERSION = 1  # grows when a payload, or the rule that replays it, changes its meaning
 _MAGIC = b"dataward journal"
 _SALT_BYTES = 8
 _CHECKSUM_BYTES = 8
@@ -35,7 +35,7 @@ _KEEP_A_COPY = (
 
 
 class DirectoryInUse(DatawardError):  # noqa: N818 - a condition, as those in world.py
-    """Another process has the directory open, or this one has it open already."""
+    """Another process has the directory open, or this process has it open already."""
 
     def __init__(self, directory: Path, process: str) -> None:
         self.directory = directory
@@ -45,7 +45,7 @@ class DirectoryInUse(DatawardError):  # noqa: N818 - a condition, as those in wo
 
 
 def make_directory(directory: Path) -> None:
-    """Make it if it is not there, and its parents, so that no loss of power takes it away."""
+    """Make the directory and its parents if missing; a power cut does not undo it."""
     if not directory.is_dir():
         make_directory(directory.parent)
         directory.mkdir(exist_ok=True)
@@ -53,10 +53,11 @@ def make_directory(directory: Path) -> None:
 
 
 class DirectoryLock:
-    """Keeps a directory to one process, until released or until the process ends, however."""
+    """Keeps a directory to one process, until released or until the process ends or is killed."""
 
     def __init__(self, directory: Path) -> None:
-        # Not removed when released: somebody may be about to lock the file that was removed.
+        # The file is not removed on release: a process that has just opened it would lock a file
+        # that the next process no longer finds.
         self._file = open(directory / "lock", "a+b", buffering=0)  # noqa: SIM115
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +66,7 @@ class DirectoryLock:
             holder = self._file.read(20).decode(errors="replace").strip()
             self._file.close()
             raise DirectoryInUse(directory, holder) from None
-        with suppress(OSError):  # only for others to read: a full disk may still be opened
+        with suppress(OSError):  # the pid only informs: with a full disk the lock still counts
             self._file.truncate(0)
             self._file.write(b"%d\n" % os.getpid())
 
@@ -78,7 +79,7 @@ def is_locked(directory: Path) -> bool:
 
 
 def is_abandoned(directory: Path) -> bool:
-    """Whether somebody had it locked who is gone. One who is about to lock it is not."""
+    """Whether the process that locked it is gone. A process about to lock it does not count."""
     return _look_at_lock(directory) == "abandoned"
 
 
@@ -86,7 +87,7 @@ def _look_at_lock(directory: Path) -> str:
     try:
         with open(directory / "lock", "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return "abandoned" if file.read(1) else "new"  # the number is written once it is locked
+            return "abandoned" if file.read(1) else "new"  # the pid is written after locking
     except BlockingIOError:
         return "locked"
     except OSError:
@@ -96,13 +97,13 @@ def _look_at_lock(directory: Path) -> str:
 class Journal:
     """A journal file open for appending, once `frames` has been read to its end.
 
-    Waits for the disk, so it may be used from another thread, by one at a time.
+    Its methods wait for the disk, so they may be called from any thread, one thread at a time.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.size_bytes = 0  # up to here all is known to be good, and on the disk
-        self.cut_bytes = 0  # what a crash had left unfinished at the end
+        self.size_bytes = 0  # up to here every frame is known to be good and on the disk
+        self.cut_bytes = 0  # the length of an unfinished frame that a crash left at the end
         self._count = 0
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
         try:
@@ -113,7 +114,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, payloads: Iterable[bytes]) -> "Journal":
-        """A new journal with these frames. It is there whole or, after a crash, not at all."""
+        """A new journal with these frames. After a crash the file is whole, or not there."""
         count = _write_whole(path, payloads)
         journal = cls(path)
         journal._count = count
@@ -128,10 +129,10 @@ class Journal:
     def frames(self) -> Iterator[bytes]:
         """Every payload, first to last; then the journal is ready to be appended to.
 
-        A frame that is not whole can only be the last one, which nobody was told of, since no
-        frame is begun before the one ahead of it is on the disk: it is cut off. If another
-        follows it, the file was damaged: raises FormatError. A last frame that was whole once and
-        damaged since cannot be told from one that never was.
+        An incomplete last frame is cut off: nobody was told of it. No frame is begun before the
+        frame ahead of it is on the disk, so an incomplete frame that another follows means damage,
+        and raises FormatError. A last frame that was damaged after it was written cannot be told
+        from one that was never completed.
         """
         end = os.fstat(self._file.fileno()).st_size
         with open(self.path, "rb") as reader:
@@ -170,7 +171,7 @@ class Journal:
     def _read_frame(
         self, reader: BufferedReader, offset: int, end: int
     ) -> tuple[int, bytes] | None:
-        """Number and payload of the frame that starts here, or None if there is no good one."""
+        """Number and payload of the frame at ``offset``, or None if no good frame is there."""
         reader.seek(offset)
         head = reader.read(_FRAME.size)
         if len(head) < _FRAME.size:
@@ -200,8 +201,8 @@ class Journal:
     def append(self, payload: bytes) -> None:
         """Add a frame; it is on the disk when this returns.
 
-        Raises OSError, after which the journal must be opened anew: what the system still has of
-        a write that failed says nothing of what the disk has.
+        Raises OSError, after which the journal must be opened again: after a failed write, the
+        system's cache says nothing of what is on the disk.
         """
         file = self._file.fileno()
         frame = _frame(self._salt, self._count, payload)
@@ -209,8 +210,8 @@ class Journal:
             _write_at(file, frame, self.size_bytes)
             _sync(file)
         except OSError:
-            # Else a process that opens the journal anew might read from the system's memory what
-            # never got to the disk, and build on it.
+            # Otherwise a process that opens the journal again might read the frame from the
+            # system's cache and rely on it, though it never got to the disk.
             with suppress(OSError):
                 os.ftruncate(file, self.size_bytes)
             raise
@@ -218,9 +219,9 @@ class Journal:
         self.size_bytes += len(frame)
 
     def replace(self, payloads: Iterable[bytes]) -> None:
-        """Put a new file with these frames in the place of this one, at once and for good.
+        """Replace the file by a new one with these frames, atomically and durably.
 
-        Raises OSError, after which it is one or the other, and must be opened anew.
+        Raises OSError, after which either file may be there, and the journal must be opened again.
         """
         successor = Journal.create(self.path, payloads)
         self._file.close()
@@ -229,12 +230,12 @@ class Journal:
 
 
 def _write_whole(path: Path, payloads: Iterable[bytes]) -> int:
-    """How many frames there were. Under another name first, so that no half-done file is found."""
+    """The number of frames written. The file is renamed at the end, so nobody finds half of it."""
     count = 0
     draft = path.with_suffix(".new")
     try:
         with open(draft, "wb") as file:
-            salt = b"\xff" + os.urandom(_SALT_BYTES - 1)  # a byte that UTF-8 never has
+            salt = b"\xff" + os.urandom(_SALT_BYTES - 1)  # UTF-8 never has the byte ff
             file.write(_header(salt))
             for payload in payloads:
                 file.write(_frame(salt, count, payload))
@@ -281,7 +282,7 @@ def _checksum(salt: bytes, *parts: bytes) -> bytes:
 
 
 def _write_at(file: int, content: bytes, offset: int) -> None:
-    """All of it: a disk that runs full takes a part first and complains at the next attempt."""
+    """Write all of it: a disk that runs full writes a part first and raises at the next call."""
     left = memoryview(content)
     while left:
         written = os.pwrite(file, left, offset)

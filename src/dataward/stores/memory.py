@@ -1,4 +1,4 @@
-"""The store in this process's memory: shards asked directly."""
+"""The store in this process's memory: shards called directly."""
 
 from collections.abc import Callable, Sequence
 

@@ -13,7 +13,7 @@ from dataward.model.workflow import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """One stay of a task at a node, from being queued to being let go; its ticket names it."""
+    """One stay of a task at a node, from being queued to being let go; ``ticket`` is its name."""
 
     entry: QueueEntry
     ticket: int
@@ -23,8 +23,9 @@ class Stay:
 class NodeRecord:
     """``seized`` means that others have begun to take this incarnation's tasks over.
 
-    A task is queued or held, not both; queued while it is held, it waits in ``again`` until the
-    node lets go of it, for the node may have finished with it before it heard.
+    A task is queued or held, not both. A task that is queued while it is held waits in ``again``
+    until the node lets go of it: the node may be done with the stay that it holds, and not yet
+    know of the new one.
     """
 
     id: NodeId
@@ -57,7 +58,7 @@ class NodeRecord:
         return incarnation == self.incarnation and not self.seized
 
     def enqueue(self, entry: QueueEntry, ticket: int) -> None:
-        """Queue a task, once; queued again it gets the new ticket, so that the old one is void."""
+        """Queue a task. If it is queued already, the new ticket replaces the old one."""
         if entry.task in self.held:
             self.again[entry.task] = Stay(entry, ticket)
             return
@@ -69,7 +70,7 @@ class NodeRecord:
         self._tidy()
 
     def claim(self) -> Stay | None:
-        """The most urgent queued task, now held, or None. Those dropped are passed over."""
+        """The most urgent queued task, now held, or None. Outdated heap entries are skipped."""
         while self._heap:
             entry, ticket = heappop(self._heap)
             stay = self.queued.get(entry.task)
@@ -95,7 +96,7 @@ class NodeRecord:
             self.enqueue(stay.entry, stay.ticket)
 
     def _tidy(self) -> None:
-        """Drop outdated entries before they outnumber the others: the dead never claim."""
+        """Drop outdated heap entries before they outnumber the others: a dead node claims none."""
         if len(self._heap) > 2 * len(self.queued) + 64:
             self._heap = [(stay.entry, stay.ticket) for stay in self.queued.values()]
             heapify(self._heap)
@@ -105,15 +106,15 @@ class NodeRecord:
         self.queued_seconds = self.queued_seconds - stay.entry.seconds if self.queued else 0.0
 
     def stays(self) -> Iterator[Stay]:
-        """Everything that is orphaned with this node: held, then again, then queued."""
+        """Every stay that is orphaned if this node is dead: held, then again, then queued."""
         yield from self.held.values()
         yield from self.again.values()
         yield from self.queued.values()
 
     def rejoin(self, incarnation: int, lease_seconds: float, now: float) -> None:
-        """Come back; what the last incarnation held is queued again."""
+        """Come back; the tasks that the last incarnation held are queued again."""
         if incarnation == self.incarnation and self.seized:
-            return  # said again by one whose tasks are being taken over
+            return  # a repeated Join of an incarnation whose tasks are being taken over
         if incarnation != self.incarnation:
             self.incarnation = incarnation
             self.seized = False
@@ -124,10 +125,10 @@ class NodeRecord:
         self.lease_until = now + lease_seconds
 
     def hold_only(self, entries: dict[TaskId, Stay]) -> None:
-        """Hold these tasks and no others: the others are queued."""
+        """Hold these tasks only; other tasks held so far are queued again."""
         for task, stay in list(self.held.items()):
             self._release(task)
-            if task not in self.queued:  # as it was, if meanwhile queued again: newer tickets count
+            if task not in self.queued:  # if it was in ``again``, that newer ticket counts
                 self.enqueue(stay.entry, stay.ticket)
         for task, stay in entries.items():
             if kept := self.queued.get(task):

@@ -1,4 +1,4 @@
-"""What a shard does about nodes: leases, queues, and what a dead node leaves behind."""
+"""A shard's rules about nodes: leases, queues, and the tasks that a dead node leaves behind."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -30,8 +30,9 @@ class NodeRules:
         self.epoch = 0
         self.nodes: dict[NodeId, NodeRecord] = {}
         self._tickets = 0
-        # Nodes by when to look after them: when a lease or a patrol's hold ends. A node that renews
-        # stays where it is and moves on when found, so that the list is as long as the cluster.
+        # A heap of nodes by the time at which a lease or a patrol's hold ends. A renewal does not
+        # move the node's entry; a patrol that comes upon the entry does. So the heap stays about as
+        # long as the cluster is large.
         self._leases: list[tuple[float, NodeId]] = []
         self._lease_listed: dict[NodeId, float] = {}
 
@@ -42,7 +43,7 @@ class NodeRules:
         return record
 
     def _next_ticket(self) -> int:
-        """Never the same twice, not even after forgetting that it was given out."""
+        """A ticket that was never given out before, not even one that the shard forgot giving."""
         self._tickets += 1
         return (self.epoch << 40) + self._tickets
 
@@ -83,7 +84,7 @@ class NodeRules:
         if node.last_request == request and node.last_answer is not None:
             return node.last_answer
         if node.last_request[0] == op.incarnation and op.request < node.last_request[1]:
-            # Long answered: what it took now would be held by a node that does not know.
+            # A late copy of a claim answered before: the node would not hear which tasks it holds.
             return self._claimed(node, ())
         stays: list[Stay] = []
         while len(stays) < op.limit and (stay := node.claim()):
@@ -141,7 +142,7 @@ class NodeRules:
         while room > 0 and self._leases and self._leases[0][0] < now:
             due, id = heappop(self._leases)
             if self._lease_listed.get(id) != due:
-                continue  # listed for an earlier time since
+                continue  # the node was listed again since, for an earlier time
             del self._lease_listed[id]
             node = self.nodes[id]
             if max(node.lease_until, node.patrolled_until) < now:

@@ -1,9 +1,8 @@
 """One shard of the store: a state machine that applies operations one at a time.
 
-The rules themselves, and there are no others, are in ``task_rules`` and ``node_rules``: no waiting,
-no clocks, no I/O; the caller says what time it is. The memory store keeps its shards in the
-process, the embedded store also writes down what they were asked, and the simulator charges time
-for asking.
+The rules are in ``task_rules`` and ``node_rules``; all stores share them. They do not wait, have no
+clock and do no I/O: the caller says what time it is. Keeping, journalling and charging time for
+operations is left to the stores and the simulator.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a shard keeps about one task, and how the task's state follows from it."""
+"""The record a shard keeps of one task, and how the task's state follows from the record."""
 
 from dataclasses import dataclass, field
 
@@ -24,11 +24,11 @@ class AttemptRecord:
 class TaskRecord:
     """ADAGE's Table 2 for one task.
 
-    ``generation`` counts ends: 0 before the first, more than one only where outputs were lost and
-    the task ran again. ``notices`` has the latest generation each parent was heard to complete;
-    ``required`` the generation it must reach, where that is not the first. ``void_before`` has, for
-    nodes that lost or ended attempts, the first attempt that may still act: one that comes late or
-    twice must not come back to life.
+    ``generation`` counts the task's ends: 0 before the first, more than one only where outputs were
+    lost and the task ran again. ``notices`` has, for each parent, the latest generation known to be
+    complete; ``required`` has the generation that the parent must reach, where that is not the
+    first. ``void_before`` has, for each node that lost or ended attempts, the first attempt that
+    may still act: an operation of an ended attempt that comes late or twice must change nothing.
     """
 
     spec: TaskSpec
@@ -51,6 +51,7 @@ class TaskRecord:
     history: list[tuple[float, TaskState]] = field(default_factory=list)
 
     def missing(self) -> tuple[TaskId, ...]:
+        """The parents that have not reached the generation this task requires."""
         return tuple(
             parent
             for parent in self.spec.parents
@@ -58,9 +59,10 @@ class TaskRecord:
         )
 
     def hear_of_all_parents(self) -> None:
-        """Wait for none of them any more, but claim to know of no generation not yet heard of.
+        """Wait for no parent any more, without noting a generation that was not yet heard of.
 
-        A task that ran again would ask for the one after it, which might never come.
+        Were a later generation noted, a second run of this task that misses an input might require
+        the generation after that one, which might never come.
         """
         for parent in self.missing():
             self.notices[parent] = max(self.notices.get(parent, 0), 1)
@@ -81,14 +83,14 @@ class TaskRecord:
             self.holders.append(node)
 
     def fence(self, node: NodeId, incarnation: int) -> None:
-        """Void what this and earlier incarnations of a node do from now on."""
+        """End the attempts of this and earlier incarnations of a node; none may act any more."""
         self._void(node, (incarnation + 1, 0))
         for name, attempt in list(self.attempts.items()):
             if attempt.node == node and attempt.incarnation <= incarnation:
                 del self.attempts[name]
 
     def end(self, attempt: AttemptId) -> bool:
-        """Take an attempt off the list for good. False if it was not on it."""
+        """Whether the attempt was on the list; it is taken off for good."""
         incarnation, count = number_of(attempt)
         self._void(node_of(attempt), (incarnation, count + 1))
         return self.attempts.pop(attempt, None) is not None
@@ -97,7 +99,10 @@ class TaskRecord:
         self.void_before[node] = max(before, self.void_before.get(node, before))
 
     def why_void(self, node: NodeId, attempt: AttemptId) -> Refusal | None:
-        """FENCED if the attempt's incarnation may act no more, OVER if the attempt may not."""
+        """FENCED if the attempt's incarnation may no longer act, OVER if only the attempt may not.
+
+        None if the attempt may act.
+        """
         first = self.void_before.get(node)
         if first is None or number_of(attempt) >= first:
             return None
@@ -114,9 +119,10 @@ class TaskRecord:
         self.move(states[0] if len(states) == 1 else max(states, key=PROGRESS.__getitem__), at)
 
     def move(self, to: TaskState, at: float) -> None:
-        """Change state and note when. A step that was never reported happened at the same time.
+        """Change the state and note the time. Steps that were never reported get the same time.
 
-        Reports come late, and from other clocks: history does not go back.
+        Reports come late, and from other clocks: no entry of the history is earlier than the one
+        before it.
         """
         if to is self.state:
             return

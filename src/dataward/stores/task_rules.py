@@ -1,4 +1,4 @@
-"""What a shard does about tasks: from submission to commit, and everything that can go wrong."""
+"""A shard's rules about tasks: from submission to commit, and everything that can go wrong."""
 
 from collections import OrderedDict
 from math import inf
@@ -42,27 +42,29 @@ from dataward.model.states import FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.task_record import AttemptRecord, TaskRecord
 
-SUSPECTS_MAX = 16  # attempts asked after in one patrol
-TRIM_TASKS = 1000  # forgotten ones whose names may still be kept
-PATROL_HOLD_SECONDS = 5.0  # how long a finder has for itself what a patrol gave it
+SUSPECTS_MAX = 16  # old attempts in the answer to one patrol
+TRIM_TASKS = 1000  # this many names of forgotten tasks may stay listed
+PATROL_HOLD_SECONDS = 5.0  # how long what one patrol was given is given to no other
 
 
 class TaskRules:
     """The tasks and workflow inputs of a shard."""
 
     def __init__(self) -> None:
-        self.epoch = 0  # grows when writes that were acknowledged are lost
+        self.epoch = 0  # grows when acknowledged writes are lost
         self.complete = 0
         self.failed = 0
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
-        self._submitted: list[TaskId] = []  # but for the first, which may be forgotten
+        self._submitted: list[TaskId] = []  # in order, without the first `_forgotten` ones
         self._forgotten = 0
-        # Finished tasks whose children may not know, and ready ones that may be in no queue, by
-        # when that began: oldest first. Those a patrol gave away are kept apart, by until when.
+        # Finished tasks whose children may not have been told, and ready tasks that may be in no
+        # queue, with the time since when: oldest first. Those given to a patrol are kept apart,
+        # with the time until when that patrol has them to itself.
         self.outboxes: OrderedDict[TaskId, float] = OrderedDict()
         self._outboxes_given: OrderedDict[TaskId, float] = OrderedDict()
-        # Attempts by when they were last asked after: oldest first. Those over are passed over.
+        # Attempts with the time they were last given to a patrol (at first: begun), oldest first.
+        # Ended attempts may still be listed; a patrol skips them.
         self._begun: OrderedDict[AttemptId, tuple[TaskId, float]] = OrderedDict()
 
     # --- tasks: from submission to commit --------------------------------------------------------
@@ -100,7 +102,7 @@ class TaskRules:
             record.hold(op.node)
             record.settle(now)
             self._begun[op.attempt] = (op.task, now)
-            self._empty_outbox(op.task)  # whoever began it had it from a queue
+            self._empty_outbox(op.task)  # the node that begins it took it from a queue
         return Begun(
             spec=record.spec,
             generation=record.generation + 1,
@@ -109,7 +111,7 @@ class TaskRules:
         )
 
     def _forget_past_lives(self, record: TaskRecord, node: NodeId, incarnation: int) -> None:
-        """An earlier incarnation of a node that begins again is certainly not running."""
+        """End attempts of the node's earlier incarnations: those no longer run."""
         if any(a.node == node and a.incarnation < incarnation for a in record.attempts.values()):
             record.fence(node, incarnation - 1)
 
@@ -150,9 +152,9 @@ class TaskRules:
         self._catch_up(record, op, now)
         record.attempts[op.attempt].state = TaskState.STAGE_OUT
         record.settle(now)
-        record.hear_of_all_parents()  # it ran, so they had finished, if forgotten since
+        record.hear_of_all_parents()  # it ran, so they had finished, even if that was forgotten
         record.move(TaskState.COMPLETE, now)
-        # Never a number it gave before, not even one it forgot: children may be waiting for more.
+        # Never a number given before, not even one the shard forgot: children may require more.
         record.generation = max(record.generation, self.epoch << 20) + 1
         record.winner = op.attempt
         self._begun.pop(op.attempt, None)
@@ -163,7 +165,7 @@ class TaskRules:
         self.complete += 1
 
     def _catch_up(self, record: TaskRecord, op: Commit | Fail, now: float) -> None:
-        """Note how far the attempt had come, where nobody had said so before its end."""
+        """Note the states that the attempt passed through and that no `Advance` reported."""
         attempt = record.attempts[op.attempt]
         for state, at in op.timeline:
             if PROGRESS.get(state, 0) > PROGRESS[attempt.state]:
@@ -199,21 +201,25 @@ class TaskRules:
 
     def _give_up(self, record: TaskRecord, now: float) -> None:
         record.move(TaskState.FAILED, now)
-        record.generation += 1  # else word that an earlier end was told would pass for this one
+        # Otherwise a late `Delivered` for the previous end would clear this outbox.
+        record.generation += 1
         record.attempts.clear()
         self._put_in_outbox(record.spec.id, now)
         self.failed += 1
 
     def _settle(self, record: TaskRecord, now: float) -> None:
-        """Let a task be what is left of it; one that waits after a parent failed waits in vain."""
+        """Recompute the state from the remaining attempts.
+
+        A task that would have to wait though a parent has failed, fails.
+        """
         record.settle(now)
         if record.state is TaskState.WAITING:
-            self._empty_outbox(record.spec.id)  # the notice it waits for will place it
+            self._empty_outbox(record.spec.id)  # whoever sends the last notice will queue the task
             if record.failed_parent:
                 self._give_up(record, now)
 
     def _put_in_outbox(self, task: TaskId, now: float) -> None:
-        self._empty_outbox(task)  # so that it goes to the end: oldest first
+        self._empty_outbox(task)  # so that the task goes to the end: oldest first
         self.outboxes[task] = now
 
     def _empty_outbox(self, task: TaskId) -> None:
@@ -234,7 +240,7 @@ class TaskRules:
         return self._standing(record)
 
     def _see_it_placed(self, record: TaskRecord, now: float) -> None:
-        """A task that is ready again is nobody's until somebody says it is in a queue."""
+        """Put a task that is ready again in the outbox, until some node says it is in a queue."""
         if record.state is TaskState.READY and not self._has_outbox(record.spec.id):
             record.placement += 1
             self._put_in_outbox(record.spec.id, now)
@@ -259,7 +265,7 @@ class TaskRules:
         return self._standing(record)
 
     def _heed_failure(self, record: TaskRecord, op: Notify, now: float) -> Answer:
-        """Fail with the parent. An attempt under way has its inputs and may yet succeed."""
+        """Fail with the parent, unless an attempt is under way: that one may yet succeed."""
         if record.state is not TaskState.FAILED:
             record.failed_parent = record.failed_parent or op.parent
         if record.state in (TaskState.WAITING, TaskState.READY):
@@ -288,7 +294,10 @@ class TaskRules:
         return self._unknown(op.task)
 
     def _trim_submitted(self) -> None:
-        """Who forgets tasks does so in about the order they came: drop the first, many at once."""
+        """Drop forgotten names from the front of the list, many at once.
+
+        That is enough: tasks are forgotten in about the order they were submitted in.
+        """
         if len(self._submitted) > 2 * len(self.tasks) + TRIM_TASKS:
             gone = 0
             while gone < len(self._submitted) and self._submitted[gone] not in self.tasks:
@@ -378,7 +387,10 @@ class TaskRules:
         return self._about(op.task, files=True)
 
     def _about(self, owner: TaskId, *, files: bool) -> Answer:
-        """Files only if asked for: a popular one is at every node."""
+        """The standing of a task or a workflow's input.
+
+        Places of files are left out unless asked for: a popular file is at every node.
+        """
         record = self.tasks.get(owner)
         if record is not None:
             return self._standing(record, files=files)
@@ -438,7 +450,11 @@ class TaskRules:
         return found
 
     def _next_outbox(self, now: float, stale_seconds: float) -> TaskId | None:
-        """The one longest due, stale or given away in vain: neither kind holds up the other."""
+        """The task whose outbox is longest due, or None if none is due.
+
+        An outbox is due when it is stale, or when the patrol that was given it did not empty it in
+        time. Both kinds are compared by time, so that neither holds up the other.
+        """
         first: list[tuple[float, TaskId]] = []
         for outboxes, seconds in ((self._outboxes_given, 0.0), (self.outboxes, stale_seconds)):
             if outboxes:
@@ -448,7 +464,7 @@ class TaskRules:
         return task if due <= now else None
 
     def _find_suspects(self, op: Patrol, now: float) -> list[Suspect]:
-        """The attempts longest not asked after. Each goes to the end of the line when asked."""
+        """The attempts not given to a patrol for longest. Each then goes to the list's end."""
         found: list[Suspect] = []
         while self._begun and len(found) < SUSPECTS_MAX:
             name, (task, since) = next(iter(self._begun.items()))
@@ -463,7 +479,7 @@ class TaskRules:
         return found
 
     def _recount(self, op: Recount, now: float) -> Answer:
-        """A page may be short; only a cursor of -1 ends the count."""
+        """The unfinished tasks of one page. A page may be short: only the cursor -1 is the end."""
         end = self._forgotten + len(self._submitted)
         start = max(op.cursor, self._forgotten)
         stop = min(start + op.limit, end)
