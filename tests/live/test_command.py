@@ -129,7 +129,7 @@ def test_words_that_no_system_takes_are_refused():
     nul, long = reports_of(an_order("echo", "a\0b"), an_order("echo", "x" * 3_000_000))
 
     assert nul.error.startswith("its command cannot be started")
-    assert long.error == "its command has more words than the system takes"
+    assert long.error == "its command is longer than the system allows"
 
 
 def test_what_a_command_used_is_measured():

@@ -78,7 +78,7 @@ CASES = {
         ("--set", "log_bytes_max=1000000"),
     ),
     "has too many words": Case(
-        ["true", *["x" * 100_000] * 30], "its command has more words than the system takes"
+        ["true", *["x" * 100_000] * 30], "its command is longer than the system allows"
     ),
 }
 

@@ -7,7 +7,7 @@ import pytest
 from dataward import WorkflowBuilder
 from runs.real_runs import OUTPUTS
 
-WROTE = "it wrote to its input 'x', or another task did that reads it too"
+WROTE = "it wrote to its input 'x', or another task that reads it did"
 SPOIL = "chmod u+w x; echo spoiled >> x"
 
 
@@ -83,8 +83,8 @@ def test_a_file_of_an_earlier_run_that_is_spoiled_is_made_again_by_the_next(run,
     [
         (
             "echo more >> x",
-            "its input 'x', which no task makes, was changed while it ran, by it or by somebody "
-            "else",
+            "its input 'x', which no task makes, was changed while the task ran, by the task "
+            "or by somebody else",
         ),
         ("rm $(readlink x)", "its input 'x' is not there any more"),
     ],

@@ -1,7 +1,7 @@
 """Work on files that nobody waits for, done in order by one thread.
 
-Removing a file takes microseconds, or milliseconds while the disk is being synced: too long for an
-event loop that has other tasks to see to.
+Removing a file takes microseconds, or milliseconds while the disk is being synced: too long for the
+event loop.
 """
 
 import threading
@@ -11,7 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Backlog:
-    """After an error nothing more is done: a file that could not be published is not removed."""
+    """Does pieces of work in the order they were added; after an error, none that is left.
+
+    So a file that could not be published is not removed.
+    """
 
     def __init__(self) -> None:
         self._pieces: deque[Callable[[], None]] = deque()
@@ -42,5 +45,5 @@ class Backlog:
                 self.error = error
 
     def close(self) -> None:
-        """Wait until all is done."""
+        """Wait until all pieces of work are done."""
         self._thread.shutdown()

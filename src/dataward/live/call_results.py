@@ -1,6 +1,5 @@
-"""What calls came to, in a file: an index, then each pickled result, so that one can be read alone.
-
-Loaded by every runner process, so it imports little.
+"""The results of calls, in a file: an index, then each pickled result, so that each result can be
+read alone. Every runner process loads this module, so it imports little.
 """
 
 import os
@@ -13,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-# Values that nobody can change, so that several calls may be given the same one.
+# Types whose values cannot be changed, so that several calls may be given the same object.
 UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-KEPT_BYTES_MAX = 1 << 20  # a larger file is read piece by piece, and none of it kept
-FILES_MAX = 8  # that are kept in memory, none of them large
+KEPT_BYTES_MAX = 1 << 20  # a larger file is read one result at a time, and not kept in memory
+FILES_MAX = 8  # how many files are kept in memory
 _HEAD = Layout("<I")
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True):
-    """What one call came to: pickled, with the traceback if it raised."""
+    """The pickled result of one call, or its pickled error with the traceback."""
 
     value: bytes
     trace: str = ""
@@ -33,9 +32,9 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Index(msgspec.Struct, frozen=True, array_like=True):
-    sizes: tuple[int, ...]  # of the results, as they follow
-    traces: dict[int, str]  # of those that raised, by place
-    functions: tuple[tuple[float, int], ...]  # seconds and calls of each, without files
+    sizes: tuple[int, ...]  # of the results, in the order in which they follow
+    traces: dict[int, str]  # of the calls that raised, by place
+    functions: tuple[tuple[float, int], ...]  # seconds, and number of calls, of each
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -55,7 +54,7 @@ def write_results(
 
 
 class ResultsFile:
-    """Reads results. What is small is kept, so that many need not open the file many times."""
+    """Reads results. A small file is kept in memory, so that it is opened only once."""
 
     __slots__ = ("_content", "_index", "_path", "_starts", "size_bytes")
 
@@ -93,7 +92,7 @@ class ResultsFile:
 
 
 class RecentFiles:
-    """Reads files of results, and has the last few small ones still in memory. Thread-safe."""
+    """Opens files of results, and remembers the last few. Thread-safe."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, ResultsFile] = OrderedDict()
@@ -113,7 +112,10 @@ class RecentFiles:
 
 
 def pickled(value: Any) -> bytes:
-    """By value where the receiver could not import it; that is some ten times slower."""
+    """The pickled value; code that the receiver could not import is pickled by value.
+
+    That takes cloudpickle, some ten times slower, so simple values do without.
+    """
     if type(value) in UNCHANGING:
         return pickle.dumps(value, 5)
     import cloudpickle

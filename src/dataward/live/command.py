@@ -1,8 +1,8 @@
-"""Runs one command to its end, and sees that nothing of it is left.
+"""Runs one command to its end, and leaves none of its processes running.
 
-The command gets a process group of its own. When its first process ends, all that it has left
-running is killed, whether it stayed in the group or not: this process is the one that orphans fall
-to.
+The command gets a process group of its own. When its first process ends, all its other processes
+are killed, also those that left the group: they have become children of this process, which adopts
+orphans.
 """
 
 import errno
@@ -19,10 +19,10 @@ from typing import NamedTuple, Protocol
 from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
 
-TICK_SECONDS = 0.1  # how often a long command's memory and logs are looked at
+TICK_SECONDS = 0.1  # how often a long command's memory and logs are checked
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# A child ended, or there is something to read. Where nobody waits for these, nothing happens.
+# A child ended; the socket has something to read. By default, both signals are ignored.
 _NEWS = (signal.SIGCHLD, signal.SIGURG)
 _ENDED = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ)
@@ -35,19 +35,19 @@ class Streams(NamedTuple):
     stdin: int
     stdout: int
     stderr: int
-    are_own: bool  # whether they are this process's own streams too, which a command inherits
+    are_own: bool  # whether they are this process's streams 0, 1 and 2, which a command inherits
 
     def printed_bytes(self) -> int:
         return os.fstat(self.stdout).st_size + os.fstat(self.stderr).st_size
 
 
 def adopt_orphans() -> None:
-    """Let processes whose parent ended become children of this one. Linux only."""
+    """Let descendants whose parent ended become children of this process. Linux only."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(yes: bool) -> None:
-    """Have the system kill this process as soon as its parent is gone, or not. Linux only."""
+    """Set whether the system kills this process as soon as its parent is gone. Linux only."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if yes else 0)
 
 
@@ -58,43 +58,45 @@ def _prctl(option: int, value: int) -> None:
 
 @contextmanager
 def signals_let_through() -> Iterator[None]:
-    """Processes that are started meanwhile, by somebody else's code, shall find none blocked."""
+    """Unblock signals, so that processes started meanwhile by a user's code have none blocked."""
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it is told of no end
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, no end would be reported
 
 
 class Caller(Protocol):
-    """Whoever has a command run, and may call it off meanwhile."""
+    """The party that has a command run, and may cancel it meanwhile."""
 
     def fileno(self) -> int:
-        """A socket that becomes readable when there is something to attend to."""
+        """A socket that becomes readable when `attend` should be called."""
         ...
 
     def attend(self) -> bool:
-        """See to what there is. Whether the command is to be ended."""
+        """Whether the command is to be ended, after reading what has arrived."""
         ...
 
     def patience_seconds(self) -> float:
-        """How soon to attend to it in any case."""
+        """In how many seconds `attend` should be called at the latest."""
         ...
 
 
 class Commands:
-    """Runs one at a time, and waits for signals meanwhile: one system call, where handles of
-    processes and a poll would take five, a tenth of the time that goes into a short command.
+    """Runs one command at a time, and waits for signals while it runs.
+
+    Waiting for signals is one system call. Process handles and a poll would take five, which is a
+    tenth of the time that a short command takes.
     """
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may have ignored it
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the parent process may have ignored it
         signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
         _signal_when_readable(caller.fileno())
         self._programs: dict[str, str] = {}
-        self._surroundings = dict(os.environb)  # as they are now: calls may change them
+        self._surroundings = dict(os.environb)  # a copy: calls may change the environment
         self._environments: dict[int, Mapping[bytes, bytes]] = {}
 
     def run(
@@ -106,7 +108,10 @@ class Commands:
         *,
         alone: bool = True,
     ) -> Report:
-        """``alone`` says that this process has but one thread: another might take the signals."""
+        """How the command ended.
+
+        ``alone`` says that this process has only one thread: another might take the signals.
+        """
         began = time.monotonic()
         try:
             process = self._start(command, streams, cores)
@@ -151,7 +156,7 @@ class Commands:
         )
 
     def _program(self, name: str) -> str:
-        """Where the program is. One in the task's own directory must be given with a slash."""
+        """The program's path. A program in the task's own directory must be given with a slash."""
         if "/" in name:
             return name
         if name not in self._programs:
@@ -162,7 +167,7 @@ class Commands:
     def _environment(self, cores: int) -> Mapping[bytes, bytes]:
         known = self._environments.get(cores)
         if known is None:
-            # A program that would start a thread per core of the machine gets told its share.
+            # A program that would start a thread for each core of the machine is told its share.
             known = {
                 b"OMP_NUM_THREADS": b"%d" % cores,
                 **self._surroundings,
@@ -176,7 +181,7 @@ class Commands:
     def _watch(
         self, process: int, streams: Streams, limits: Limits, began: float, alone: bool
     ) -> str:
-        """Wait until the first process ends, or must be ended: then why."""
+        """Why the command was ended, or "" if its first process ended by itself; waits for that."""
         while True:
             pause = min(_pause_seconds(limits, began), self._caller.patience_seconds())
             if not alone:
@@ -185,7 +190,7 @@ class Commands:
                 news = signal.sigtimedwait(_NEWS, max(0.0, pause))
                 if news is not None and _tells_end(news, process):
                     return ""
-            if _has_ended(process):  # signals of one kind are not counted, so one may be missed
+            if _has_ended(process):  # pending signals of one kind merge, so one may be missed
                 return ""
             why = self._why_end(process, streams, limits, began)
             if why:
@@ -217,7 +222,7 @@ def _tells_end(news: signal.struct_siginfo, process: int) -> bool:
 
 
 def _has_ended(process: int) -> bool:
-    """It is still there to be waited for."""
+    """Whether the process has ended; it can still be waited for."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -226,7 +231,7 @@ def _placed(streams: Streams) -> list[tuple[int, int, int]]:
 
 
 def _wait(process: int, seconds: float, *files: int) -> None:
-    """Until it ends or one of the files can be read. Needs no signals, but takes longer."""
+    """Wait until the process ends or a file can be read. Needs no signals, but takes longer."""
     handle = os.pidfd_open(process)
     try:
         poll = select.poll()
@@ -255,15 +260,18 @@ def _end(process: int, grace_seconds: float) -> None:
 
 
 def _kill_group(process: int, number: signal.Signals) -> None:
-    """Before its first process is waited for: until then, nobody else can have the number."""
+    """Send a signal to the group, whose first process nobody has waited for yet.
+
+    Until then the system gives the group's number to no other process.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process, number)
 
 
 def _end_those_left(group: int) -> None:
-    """Kill and bury whoever has fallen to this process, and whoever then falls to it.
+    """Kill and wait for every child of this process, and every orphan that then becomes a child.
 
-    That is all who descend from the command and live on: mostly nobody.
+    These are all the descendants of the command that still run: mostly none.
     """
     try:
         while True:
@@ -277,7 +285,10 @@ def _end_those_left(group: int) -> None:
 
 
 def _kill(child: int, group: int) -> None:
-    """The command's own group at once, so that none of it can start another meanwhile."""
+    """Kill a child, or the whole group at once if the child is in the command's group.
+
+    So no process of the group can start another meanwhile.
+    """
     with suppress(ProcessLookupError, PermissionError):
         if os.getpgid(child) == group:
             os.killpg(group, signal.SIGKILL)
@@ -286,7 +297,7 @@ def _kill(child: int, group: int) -> None:
 
 
 def _children() -> list[int]:
-    """Of every thread: those of a call may have some too."""
+    """The children of every thread of this process: a call's threads may have some too."""
     found: list[int] = []
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
@@ -295,7 +306,7 @@ def _children() -> list[int]:
 
 
 def resident_bytes(process: int) -> int:
-    """What a process and all that descend from it have in memory."""
+    """The resident memory of a process and all its descendants."""
     import psutil
 
     try:
@@ -314,7 +325,7 @@ def resident_bytes(process: int) -> int:
 
 
 def _verdict(status: int, peak_bytes: int, limits: Limits) -> str:
-    """Why a command that ended by itself did not end well; empty if it did."""
+    """Why a command that ended by itself failed; "" if it succeeded."""
     if status == 0:
         return ""
     disk = _disk_full(".")
@@ -335,7 +346,7 @@ def signal_name(number: int) -> str:
 
 
 def _disk_full(path: str) -> str:
-    """A remark if there is next to no room left: what most likely went wrong."""
+    """A remark if the disk is nearly full, since that is the likely cause; else ""."""
     room = os.statvfs(path)
     free = room.f_bavail * room.f_frsize
     if free < max(1 << 20, room.f_blocks * room.f_frsize // 1000) or (
@@ -356,14 +367,14 @@ def _not_started(program: str, error: OSError) -> str:
     if error.errno == errno.ENOEXEC:
         return f"{program!r} is neither a program nor a script with a #! line"
     if error.errno == errno.E2BIG:
-        return "its command has more words than the system takes"
+        return "its command is longer than the system allows"
     if error.errno in _FULL:
         return "the disk of its directory is full"
     return f"{program!r} cannot be started ({error.strerror or error})"
 
 
 def find_program(name: str, path: str) -> str:
-    """Where on such a PATH it is. Raises PermissionError or FileNotFoundError."""
+    """The program's path, found by a PATH. Raises PermissionError or FileNotFoundError."""
     error: OSError = FileNotFoundError(errno.ENOENT, "", name)
     for place in path.split(os.pathsep):
         found = os.path.join(place, name)

@@ -1,7 +1,7 @@
 """A node's files on a real disk: ``depot/NODE/DIGEST.WORD``, read-only and named by content.
 
 A task's outputs arrive here from its runner process already hashed and named, or, if they are
-large, still to be hashed. Small ones are written through to the disk many at a time, by `sync`.
+large, still to be hashed. Small outputs are written through to the disk many at a time, by `sync`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a file is. One outside belongs to somebody else, and is never removed."""
+    """Where a file is. A file ``outside`` the depot belongs to the user, and is never removed."""
 
     path: str
     size_bytes: int
@@ -36,7 +36,7 @@ class Place:
 
 
 class DepotDisk:
-    capacity_bytes = inf  # as much as the disk has: running out of it is a task's error
+    capacity_bytes = inf  # as much as the disk has: a full disk is a task's error
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class DepotDisk:
         ]
 
     async def open_inputs(self, task: TaskSpec) -> None:
-        """See that all are here; the runner process links them in."""
+        """Check that all inputs are here; the runner process links them in."""
         places = self._places
         lost = [file for file in task.inputs if file.id not in places and file.producer]
         if lost:
@@ -139,7 +139,7 @@ class DepotDisk:
         self._written[task] = outputs
 
     def spoil(self, file: FileId) -> None:
-        """Let no task read it any more: somebody has written to it."""
+        """Remove a file that somebody has written to, so that no task reads it any more."""
         place = self._places.get(file)
         if place is not None and not place.outside:
             with suppress(FileNotFoundError):
@@ -147,7 +147,10 @@ class DepotDisk:
             self._strike_off(file)
 
     def is_gone(self, file: FileId, path: str) -> None:
-        """What was at this path is there no longer; the file may have been made again since."""
+        """Forget the file if it is known at this path, where it no longer is.
+
+        If it is known at another path, it was made again since, and stays.
+        """
         place = self._places.get(file)
         if place is not None and place.path == path:
             self._strike_off(file)
@@ -163,9 +166,9 @@ class DepotDisk:
             del self._users[place.path]
 
     def copy_from(self, file: FileId, place: Place) -> Place:
-        """Have a file of another depot here too: on one disk a second name is a copy."""
+        """The place of a new copy of another depot's file: on one disk, a second name for it."""
         if not place.outside:
-            self._copies += 1  # no name twice: the one before may be about to be removed
+            self._copies += 1  # no name twice: an earlier copy may be about to be removed
             own = place_in_depot(self.directory, place.digest, f"{self._own_word}-{self._copies}")
             try:
                 os.link(place.path, own)
@@ -179,7 +182,7 @@ class DepotDisk:
     def _add(self, file: FileId, place: Place) -> None:
         known = self._places.get(file)
         if known is not None and known.path != place.path:
-            self.remove(file)  # made anew
+            self.remove(file)  # the file was made again: the older copy goes
             known = None
         self._places[file] = place
         if known is None and not place.outside:
@@ -210,7 +213,7 @@ def _sync_and_name(path: str, depot: str) -> tuple[str, str]:
 
 
 def depot_contents(depot: Path) -> dict[str, Place]:
-    """What is in a depot directory, by digest; what was only on its way there is removed."""
+    """The files in a depot directory, by digest; files in ``incoming`` are removed."""
     found: dict[str, Place] = {}
     if not depot.is_dir():
         return found

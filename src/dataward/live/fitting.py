@@ -8,12 +8,12 @@ from dataward.node.settings import NodeSettings
 from dataward.strategies.strategy import Strategy
 
 FOR_EVER_SECONDS = 1e9
-OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and the threads that do it as much again
+OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and handing it to a thread as much again
 UNAWAITED_SECONDS = 0.03
-LEAD_SECONDS = 0.08  # the node may be busy with other things for so long
+LEAD_SECONDS = 0.08  # the node may be busy with other things for this long
 
-_NO_LEASES = "nodes of one process are lost together, so no lease of theirs expires"
-_NOBODY_ELSE = "there is one node, and nobody to give work to; use --nodes 2 or more"
+_NO_LEASES = "nodes of one process are lost together, so their leases never expire"
+_NOBODY_ELSE = "there is only one node, which can give work to no other; use --nodes 2 or more"
 _MEANINGLESS = {"lease_seconds": _NO_LEASES}
 _FOR_SEVERAL = (
     "giving", "replication", "backups_max", "neighbourhood", "neighbours",
@@ -24,9 +24,9 @@ _FOR_SEVERAL = (
 def fitted(
     strategy: Strategy, machine: Slice, unawaited_seconds: float = UNAWAITED_SECONDS
 ) -> Strategy:
-    """The strategy with no leases, with batches that suit a disk and, on one node, no giving.
+    """The strategy without leases, with batches that suit a disk and, on one node, no giving.
 
-    ``unawaited_seconds`` is 0 if others than tasks wait for outcomes.
+    ``unawaited_seconds`` is 0 if not only tasks wait for outcomes.
     """
     several = machine.nodes > 1
     settings: NodeSettings = replace(

@@ -1,4 +1,4 @@
-"""Processes of tasks whose runner process can no longer see to them, found by where they are."""
+"""Kills what tasks left running when their runner process died, found by working directory."""
 
 import os
 import shutil
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import psutil
 
-PASSES_MAX = 10  # whoever starts processes faster than that is not ended by looking for them
+PASSES_MAX = 10  # more would not help against a process that starts others faster than this
 
 
 def end_leftovers(work: Path) -> None:
-    """Kill what a run that was killed has left running, and remove its private directories."""
+    """Kill the processes a killed run has left running, and remove its private directories."""
     if work.exists():
         kill_processes_in(work)
         shutil.rmtree(work, ignore_errors=True)
 
 
 def kill_processes_in(directory: Path) -> None:
-    """Kill whoever has a working directory in this one, or had until it was removed.
+    """Kill every process whose working directory is in this one, or was until it was removed.
 
-    And then those they had started meanwhile, until nobody is found.
+    Repeats, for processes started meanwhile, until none is found.
     """
     place = str(directory.resolve())
     for _ in range(PASSES_MAX):

@@ -1,4 +1,4 @@
-"""What the system's C library can do and Python's ``os`` cannot."""
+"""The system's C library, for calls that Python's ``os`` does not have."""
 
 import ctypes
 from functools import cache

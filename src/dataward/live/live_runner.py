@@ -15,18 +15,18 @@ from dataward.model.states import FailureCause
 from dataward.model.workflow import FileId, TaskId
 from dataward.world import InputLost, OnStart, RunResult
 
-# A report may wait so long for the next ones, for it costs the node as much to be woken as a short
-# command takes. Longer, if no other task waits for it.
+# How long a report may wait to be sent with the next ones: waking the node takes as long as a short
+# command. A report that no other task waits for may wait longer.
 HOLD_SECONDS = 0.003
 HOLD_UNAWAITED_SECONDS = 0.04
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """What tasks may use.
+    """How much time, memory and log space a task may use.
 
-    A workflow's memory figures were often measured, not asked for, so a task is ended only when
-    it uses a good deal more than its own.
+    A workflow's memory figures are often measured values, not limits, so a task is ended only when
+    it uses much more than its figure.
     """
 
     time_limit_seconds: float = 0.0  # 0: none
@@ -36,7 +36,7 @@ class RunnerSettings:
     grace_seconds: float = 2.0
 
     def limits(self, memory_bytes: int) -> Limits:
-        """Of a task that says it needs so much; 0 if it does not say."""
+        """The limits of a task that declares this much memory; 0 if it declares none."""
         memory = int(memory_bytes * self.memory_ratio_max) + self.memory_bytes_spare
         return Limits(
             self.time_limit_seconds,
@@ -60,7 +60,7 @@ class LiveRunner:
     spoil_elsewhere: Callable[[FileId, DepotDisk], None]  # on this machine's other disks
 
     def __post_init__(self) -> None:
-        self._limits: dict[int, Limits] = {}  # by memory: most tasks have the same
+        self._limits: dict[int, Limits] = {}  # by memory: most tasks declare the same
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         while True:
@@ -79,7 +79,7 @@ class LiveRunner:
             self._strike_off(FileId(report.gone), order)
             if self.disk.where(FileId(report.gone)) is None:
                 return self._without(task, FileId(report.gone))
-            on_start = _begun_before  # it was made again while the order was on its way
+            on_start = _begun_before  # the file was made again while the order was on its way
         for name in report.spoiled:
             self._strike_off(FileId(name), order)
             self.spoil_elsewhere(FileId(name), self.disk)
@@ -97,13 +97,16 @@ class LiveRunner:
         )
 
     def _strike_off(self, file: FileId, order: Order) -> None:
-        """The file that the order was given is not at its path any more."""
+        """Tell the disk that the file is no longer at the path that the order named."""
         for known in order.inputs:
             if known.name == file:
                 self.disk.is_gone(file, known.path)
 
     def _without(self, task: TaskSpec, file: FileId) -> RunResult:
-        """Raises InputLost if a task of this run writes the file, and so can make it again."""
+        """The result of a task whose input is gone.
+
+        Raises InputLost if a task of this run writes the file, and so can make it again.
+        """
         lost = [one for one in task.inputs if one.id == file and one.producer]
         if lost:
             raise InputLost(lost)
@@ -118,8 +121,8 @@ class LiveRunner:
             return await self.pool.carry_out(order, on_begin)
         except ProcessDied:
             if order.is_calls:
-                raise  # most likely their own doing: whoever made the calls decides
-        # A command lives in a process of its own: it is run again, as if nothing had been.
+                raise  # most likely the calls' own doing: whoever made the calls decides
+        # A command has its own process and did not kill the runner process: it is run again.
         return await self.pool.carry_out(order)
 
     def _order(self, task: TaskSpec, attempt: AttemptId) -> Order:

@@ -1,4 +1,4 @@
-"""The network between nodes of one process: messages are handed over, files get another name."""
+"""The network between nodes of one process: messages go straight to inboxes, files are linked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from dataward.world import Kernel, Queue, TransferFailed
 
 @dataclass
 class Wires:
-    """What all nodes share: each other's inboxes and disks, and the files of the outside."""
+    """The inboxes and disks of all nodes, and the files outside of any depot."""
 
     kernel: Kernel
     emit: Emit
@@ -30,7 +30,7 @@ class Wires:
         return LocalNetwork(node, self, inbox)
 
     def find(self, file: FileId) -> Place | None:
-        """Where a file is on any of the disks; the first node that has it counts."""
+        """Where a file is, on the disk of the first node that has it; None if no node has it."""
         for disk in self.disks.values():
             place = disk.where(file)
             if place is not None:
@@ -38,7 +38,7 @@ class Wires:
         return None
 
     def holders(self, file: FileId) -> list[NodeId]:
-        """Which nodes have a file."""
+        """The nodes that have a file."""
         return [node for node, disk in self.disks.items() if disk.where(file) is not None]
 
     def deliver(self, to: NodeId, message: Message) -> None:
@@ -47,10 +47,10 @@ class Wires:
         self.inboxes[to].put(message)
 
     def spoil_elsewhere(self, file: FileId, here: DepotDisk) -> None:
-        """Keep tasks from reading a file that one of them has written to: all disks share it.
+        """Keep tasks on other nodes from reading a file that a task here has written to.
 
-        Where that task ran, its runner process has removed the file, and it may have been made
-        again since.
+        Copies on all these disks are names of one file. On the disk ``here`` the runner process has
+        removed the file already, and it may have been made again since.
         """
         for disk in self.disks.values():
             if disk is not here:
@@ -78,7 +78,7 @@ class LocalNetwork:
         if place is None:
             raise TransferFailed(f"{source} has no {file.id!r}")
         if file.digest and place.digest != file.digest:
-            raise TransferFailed(f"{source} has another {file.id!r}")
+            raise TransferFailed(f"{source} has a different {file.id!r}")
         self.wires.disks[self.node].copy_from(file.id, place)
         now = self.wires.kernel.now()
         self.wires.emit(

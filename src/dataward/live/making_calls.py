@@ -1,11 +1,11 @@
-"""Calls of Python functions, as they travel to a runner process and are made there.
+"""Calls of Python functions, as they are sent to a runner process and made there.
 
-A bundle is many small calls that go together: one file of calls in, one file of results out. What
-a call needs of another in the same bundle is handed over in memory; what it needs of an earlier
-bundle is read from that one's results, which are among the task's inputs.
+A bundle is many small calls that go together: one file of calls in, one file of results out. The
+result of a call in the same bundle is handed over in memory; the result of a call in an earlier
+bundle is read from that bundle's file of results, which is among the task's inputs.
 
-A call in a workflow travels in the task's command instead, and its result is a file of its own.
-This is loaded by every runner process, so it imports little.
+A call in a workflow is sent in the task's command instead, and its result is a file of its own.
+Runner processes load this module, so it imports little.
 """
 
 import base64
@@ -31,9 +31,9 @@ _FUNCTIONS_MAX = 1000
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """One call: which function of its bundle, and the pickled (args, kwargs).
+    """One call: the index of its function in the bundle, and the pickled (args, kwargs).
 
-    Other calls' results are persistent ids in the pickle: the numbers of their calls.
+    The result of another call stands in the pickle as a persistent id: the number of that call.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """A result made earlier: in which file of results, at which place."""
+    """A result made by an earlier bundle: its file of results, and the place in that file."""
 
     number: int
     file: str
@@ -51,11 +51,11 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Bundle(msgspec.Struct, frozen=True, array_like=True):
-    functions: tuple[tuple[str, bytes], ...]  # each by its digest, and pickled
+    functions: tuple[tuple[str, bytes], ...]  # the digest and the pickle of each
     calls: tuple[Call, ...]  # in an order in which they can be made
     known: tuple[Known, ...]
-    path: tuple[str, ...]  # where the caller finds its modules
-    directory: str  # in which the caller is
+    path: tuple[str, ...]  # the caller's sys.path
+    directory: str  # the caller's working directory
 
 
 encode_bundle = msgspec.msgpack.Encoder().encode
@@ -64,16 +64,16 @@ _functions: dict[str, Any] = {}
 
 
 class _DependencyFailed(BaseException):
-    """What a call depends on failed, and so does it. No call can catch it: none is running."""
+    """A call that this call depends on failed. No user code can catch this: none is running."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
 
 
 def make(command: tuple[str, ...], result: str, limit_seconds: float) -> str:
-    """Make what a task's command asks for; ``result`` is the file for what it comes to.
+    """Returns an error sentence, or '' on success.
 
-    Why it failed, or nothing.
+    Makes the call or the calls of a task's command, and writes the result to the file ``result``.
     """
     kind, what = command
     _open_prints()
@@ -86,10 +86,10 @@ def make(command: tuple[str, ...], result: str, limit_seconds: float) -> str:
 
 
 def make_calls(calls: str, results: str, limit_seconds: float = 0.0) -> str:
-    """Make the calls of a bundle in a file, and write what they came to into another.
+    """Always '': a call that raises is a result like any other.
 
-    A call that raises is a result like any other. One that runs longer than ``limit_seconds``
-    takes this process with it, as only that ends all code.
+    Makes the calls of the bundle in the file ``calls``, and writes the file ``results``. A call
+    that runs longer than ``limit_seconds`` ends this process: nothing else ends any code for sure.
     """
     here = os.getcwd()
     with open(calls, "rb") as file:
@@ -114,15 +114,15 @@ def make_calls(calls: str, results: str, limit_seconds: float = 0.0) -> str:
 
 
 def _go_where_the_caller_is(bundle: Bundle) -> None:
-    """Its modules are found, and its relative paths lead, where they do for the caller."""
+    """Set the caller's sys.path and working directory, so that imports and relative paths work."""
     if sys.path != list(bundle.path):
         sys.path[:] = bundle.path
-    with suppress(OSError):  # gone, or not for us: the private directory is as good as any
+    with suppress(OSError):  # gone or forbidden: then stay in the private directory
         os.chdir(bundle.directory)
 
 
 class _TimeLimit:
-    """The system's own alarm, which no code can fail to hear: its default is to kill."""
+    """The system's alarm signal, which no code can block by being busy: its default is to kill."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -133,7 +133,7 @@ class _TimeLimit:
         return self
 
     def start(self) -> None:
-        """For the next call."""
+        """Start the time of the next call."""
         if self._seconds:
             signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
@@ -143,7 +143,7 @@ class _TimeLimit:
 
 
 class _Made:
-    """Results so far. A value that could be changed is copied for each call that gets it."""
+    """The results so far. A value that could be changed is copied for each call that gets it."""
 
     def __init__(self, bundle: Bundle, directory: str) -> None:
         self._pickled = bundle.functions
@@ -155,15 +155,15 @@ class _Made:
         self._process = os.getpid()
 
     def load_functions(self) -> None:
-        """Beforehand: importing what they need is not the time of the first call."""
+        """Load all functions before the first call, so that no call's time includes imports."""
         for digest, function in self._pickled:
-            with suppress(BaseException):  # whoever calls it is told
+            with suppress(BaseException):  # each call of the function reports the error
                 _function(digest, function)
 
     def make(self, call: Call) -> Result:
         result = self._result(call)
         if os.getpid() != self._process:
-            os._exit(0)  # a fork that came back from the call; the original does the rest
+            os._exit(0)  # a fork that the call made and that returned; the original goes on
         self._results[call.number] = result
         return result
 
@@ -209,13 +209,13 @@ class _Unpickler(pickle.Unpickler):
         self._found: dict[Any, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
-        if pid not in self._found:  # one that is there twice is the same object twice
+        if pid not in self._found:  # an id that occurs twice is the same object twice
             self._found[pid] = self._find(pid)
         return self._found[pid]
 
 
 def load_with(find: Callable[[Any], Any], data: bytes) -> Any:
-    """Unpickle; ``find`` gives the results that are only named in it."""
+    """The unpickled data; ``find`` returns the value for each persistent id in it."""
     return _Unpickler(find, data).load()
 
 
@@ -239,7 +239,7 @@ def _pickled_result(value: Any, function: Any) -> bytes:
 
 
 def pickled_error(error: BaseException) -> bytes:
-    """The error itself if it survives the journey, else one that says what it was."""
+    """The pickled error, or, if the error cannot be pickled, a RuntimeError that describes it."""
     with suppress(Exception):
         dumped = pickled(error)
         if isinstance(pickle.loads(dumped), BaseException):
@@ -248,16 +248,16 @@ def pickled_error(error: BaseException) -> bytes:
 
 
 def described(error: BaseException) -> str:
-    """What kind of error, and what it says if it can say anything."""
+    """The error's type, and its text if it has one."""
     try:
         text = str(error)
     except Exception:
-        text = "(it cannot say why)"
+        text = "(its text cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _trace_of(error: BaseException) -> str:
-    """The traceback from the call on, without the frame here that made it."""
+    """The traceback from the called function on, without this module's frame."""
     trace = error.__traceback__
     if trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -271,9 +271,10 @@ def _trace_of(error: BaseException) -> str:
 
 
 def make_call(encoded: str, result: str, limit_seconds: float = 0.0) -> str:
-    """Make one call of a workflow; ``result`` is the file for what it returns.
+    """Returns an error sentence, or '' on success.
 
-    What it returns is why it failed, or nothing; the traceback is printed.
+    Makes one call of a workflow, and writes its pickled value to the file ``result``. If the call
+    fails, the traceback is printed.
     """
     here, process = os.getcwd(), os.getpid()
     try:
@@ -309,7 +310,7 @@ def _failed(what: str, error: BaseException) -> str:
 
 
 def _open_prints() -> None:
-    """Print line by line: several processes may print to the same place."""
+    """Make Python print line by line: several processes may print to the same place."""
     open_python_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -317,7 +318,7 @@ def _open_prints() -> None:
 
 
 def flush_prints() -> None:
-    """Have everything printed that Python still holds back."""
+    """Write out everything that Python's streams still hold back."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # closed by the call, or replaced by something that cannot
+        with suppress(Exception):  # closed by the call, or replaced by an object without flush
             stream.flush()

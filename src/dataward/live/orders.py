@@ -1,9 +1,9 @@
-"""What a node and its runner processes say to each other, over a socket pair.
+"""The messages between a node and its runner processes, over a socket pair.
 
-What one side has to say at a time is a frame: its length, and then messages as plain values, as
-Python's own ``marshal`` writes them: both ends are the same Python, and a runner process should
-load as little as it can. Each message comes with the number of the order that it is about. A
-process carries out its orders in the order they come and answers each with one report.
+Messages are sent in frames: a length, then a list of messages as plain values written by Python's
+``marshal``, since both ends are the same Python and a runner process should load little. Each
+message comes with the number of its order. A process carries out its orders in the order they come
+and answers each with one report.
 """
 
 import marshal
@@ -16,24 +16,24 @@ ORDER, CANCEL, RECALL, REPORT = range(4)
 
 
 class Limits(NamedTuple):
-    """What a task may use; 0 stands for no limit."""
+    """How much a task may use; 0 stands for no limit."""
 
     seconds: float = 0.0
     memory_bytes: int = 0
     log_bytes: int = 0
-    grace_seconds: float = 2.0  # between asking a process to end and ending it
+    grace_seconds: float = 2.0  # between asking a process to end and killing it
 
 
 class Input(NamedTuple):
-    """A file to be found in the task's directory. ``path`` is where it really is."""
+    """A file that is linked into the task's directory as ``name``; it is stored at ``path``."""
 
     name: str
     path: str
-    outside: bool  # not the depot's: linked by name, for it may be on another disk
+    outside: bool  # not in the depot: a symbolic link, since it may be on another disk
 
 
 class Order(NamedTuple):
-    """Run a task: a command, or calls of Python functions (see `calls`)."""
+    """Run a task: a command, or calls of Python functions (see `making_calls`)."""
 
     task: str
     command: tuple[str, ...]
@@ -41,22 +41,22 @@ class Order(NamedTuple):
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
     depot: str  # where outputs go, named by content
-    logs: str  # ".out" and ".err" are added; "": let it print where the node prints
+    logs: str  # ".out" and ".err" are added; "": the task prints where the node prints
     cores: int
     limits: Limits
-    hold_seconds: float = 0.0  # how long the report may wait for others, while orders are in line
+    hold_seconds: float = 0.0  # how long the report may wait for others, while orders are waiting
 
 
 class Cancel(NamedTuple):
-    """End it now, or never begin it."""
+    """End the order now, or never begin it."""
 
 
 class Recall(NamedTuple):
-    """Give it back, unless it has begun."""
+    """Give the order back, unless it has begun."""
 
 
 class Written(NamedTuple):
-    """An output in the depot. A large one is there under another name, for the node to name."""
+    """An output in the depot. A large output has no digest yet: the node hashes and renames it."""
 
     name: str
     size_bytes: int
@@ -65,7 +65,7 @@ class Written(NamedTuple):
 
 
 class Report(NamedTuple):
-    """How it went; ``error`` is a sentence without its full stop, or empty."""
+    """How an order ended; ``error`` is a sentence without its full stop, or empty."""
 
     ended_at: float = 0.0  # in seconds of the system's monotonic clock
     error: str = ""
@@ -75,9 +75,9 @@ class Report(NamedTuple):
     cpu_seconds: float = 0.0
     peak_memory_bytes: int = 0
     outputs: tuple[Written, ...] = ()
-    spoiled: tuple[str, ...] = ()  # inputs that were written to: no good for anybody any more
-    gone: str = ""  # an input that was not there, or not to the end: it may run when it is again
-    not_begun: bool = False  # it was asked for back
+    spoiled: tuple[str, ...] = ()  # inputs that were written to, and so are of no use any more
+    gone: str = ""  # an input that was missing, or vanished: the task may run when it is back
+    not_begun: bool = False  # the order was recalled in time
     timed_out: bool = False
 
 
@@ -111,7 +111,7 @@ def _message(kind: int, values: Any) -> RunnerMessage:
 
 
 class Frames:
-    """Puts messages together again from what arrives."""
+    """Takes messages out of the bytes that arrive."""
 
     def __init__(self) -> None:
         self._pending = bytearray()

@@ -1,4 +1,4 @@
-"""One runner process, as its node sees it: the orders it has in line, and what it reports."""
+"""A node's connection to one runner process: the orders it was given, and their reports."""
 
 import asyncio
 import os
@@ -30,25 +30,25 @@ class ProcessEnd(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PendingOrder:
-    """An order on its way from a node to a process and back as a report."""
+    """An order whose report has not yet arrived."""
 
     number: int
     order: Order
-    on_start: Callable[[float], None]  # told in seconds of the system's monotonic clock
+    on_start: Callable[[float], None]  # called with seconds of the system's monotonic clock
     report: asyncio.Future[Report]
     is_recalled: bool = False
-    following: "PendingOrder | None" = None  # begun when this one ended
+    following: "PendingOrder | None" = None  # the order that begins when this one ends
 
     def follow_with(self, following: "PendingOrder | None") -> None:
-        """This order has ended; the process goes on with that one."""
+        """Note that this order has ended, and which order the process carries out next."""
         self.following = following
 
     def recall(self, is_recalled: bool = True) -> None:
-        """Note that the process is asked to give it back, or has done so."""
+        """Note that the process is asked to give the order back, or has done so."""
         self.is_recalled = is_recalled
 
     async def over(self) -> Report:
-        """Wait for the report; then tell the one that followed when it began."""
+        """The report, once it is there; the order that follows is then told that it has begun."""
         report = await self.report
         if self.following is not None:
             self.following.on_start(report.ended_at)
@@ -56,12 +56,12 @@ class PendingOrder:
 
 
 class ConnectionOwner(Protocol):
-    """Whoever gives out the orders."""
+    """The pool that gives out the orders."""
 
     def on_reports(self, process: "RunnerConnection") -> None: ...
 
     def on_returned(self, pending: PendingOrder) -> None:
-        """A pending that was asked back had not begun."""
+        """A recalled order had not begun, and is given back."""
         ...
 
     def on_gone(self, process: "RunnerConnection", end: ProcessEnd) -> None: ...
@@ -70,7 +70,7 @@ class ConnectionOwner(Protocol):
 class RunnerConnection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner, pid: int, directory: Path) -> None:
         self.pid = pid
-        self.line: dict[int, PendingOrder] = {}  # the first of them is being carried out
+        self.line: dict[int, PendingOrder] = {}  # the first order is being carried out
         self._owner = owner
         self._directory = directory
         self._is_closed = False
@@ -98,12 +98,12 @@ class RunnerConnection(asyncio.Protocol):
             self._watch_memory(pending, resident_bytes(self.pid))
 
     def recall(self, pending: PendingOrder) -> None:
-        """Ask for a pending back, if it has not begun."""
+        """Ask for an order back, if it has not begun."""
         pending.recall()
         self._send(Recall(), pending.number)
 
     def call_off(self, pending: PendingOrder) -> None:
-        """See that it ends or never begins. Calls cannot be ended but with their process."""
+        """End the order, or see that it never begins. Calls can end only with their process."""
         if pending.order.is_calls:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -113,7 +113,7 @@ class RunnerConnection(asyncio.Protocol):
         self._send(Cancel(), pending.number)
 
     def _watch_memory(self, pending: PendingOrder, before_bytes: int) -> None:
-        """Of calls, which have the process for themselves and leave it no time to look itself."""
+        """Check the memory of calls from here: while it makes calls, the process cannot check."""
         if pending.number not in self.line or self._is_closed:
             return
         used, limit = resident_bytes(self.pid) - before_bytes, pending.order.limits.memory_bytes
@@ -126,7 +126,7 @@ class RunnerConnection(asyncio.Protocol):
         )
 
     def _send(self, message: RunnerMessage, number: int) -> None:
-        """Along with whatever else there is to say in this turn of the loop."""
+        """Send the message together with all others of this turn of the event loop."""
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._flush)
         self._outgoing.append((number, message))
@@ -139,12 +139,13 @@ class RunnerConnection(asyncio.Protocol):
     # --- reports ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are of no such class
+        # A cast, since uvloop's transports are not instances of WriteTransport.
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         for number, report in self._frames.add(data):
             pending = self.line.pop(number, None)
-            if pending is not None:  # else it was called off before it was its turn
+            if pending is not None:  # otherwise it was cancelled before its turn came
                 assert isinstance(report, Report)
                 self._on_report(pending, report)
         self._owner.on_reports(self)
@@ -156,13 +157,13 @@ class RunnerConnection(asyncio.Protocol):
         pending.follow_with(self.current)
         if not pending.report.done():
             pending.report.set_result(report)
-        elif pending.following is not None:  # nobody waits for what was called off
+        elif pending.following is not None:  # cancelled, so `over` no longer waits to say this
             pending.following.on_start(report.ended_at)
 
     # --- its end ---------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Notice its end even if a fork of it, made by a call, holds the socket open."""
+        """Notice the process\'s end even if a fork made by a call holds the socket open."""
         self._pidfd = os.pidfd_open(self.pid)
         asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
 
@@ -179,7 +180,7 @@ class RunnerConnection(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         if self._is_closed:
-            return  # it ends what it runs, then itself
+            return  # the process ends its task, then itself
         self._is_closed = True
         end = self._how_it_ended()
         kill_processes_in(self._directory)
@@ -187,7 +188,7 @@ class RunnerConnection(asyncio.Protocol):
 
     def _how_it_ended(self) -> ProcessEnd:
         with suppress(ProcessLookupError):
-            # It closed its end, so it is as good as dead; and so are those that its calls started.
+            # The process closed its socket, so it is ending. Processes its calls started go too.
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             _, status = os.waitpid(self.pid, 0)
@@ -203,7 +204,7 @@ class RunnerConnection(asyncio.Protocol):
         return ProcessEnd("its process is gone")
 
     def _alarm_seconds(self) -> float:
-        """The limit of the calls that it makes, for which it sets itself an alarm."""
+        """The time limit of the calls being made, for which the process set an alarm; 0 if none."""
         pending = self.current
         return (
             pending.order.limits.seconds if pending is not None and pending.order.is_calls else 0.0

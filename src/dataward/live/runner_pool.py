@@ -1,8 +1,8 @@
 """A node's runner processes, and which of them gets which order.
 
 A process has one order to carry out and perhaps others in line behind it, so that it need not wait
-for the node between short commands. None is stuck there: when a process has nothing to do, it is
-given one that waits for another.
+for the node between short commands. No order is stuck in a line: when a process has nothing to do,
+an order is recalled from another process's line and given to it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from dataward.live.orders import Order, Report
 from dataward.live.runner_connection import PendingOrder, ProcessEnd, RunnerConnection
 
 # A process that runs commands needs a handful of modules. The package's own ``__init__`` would load
-# numpy and much else, a tenth of a second for each: an empty package takes its place.
+# numpy and much else, a tenth of a second for each process: an empty package takes its place.
 _BOOT = """\
 import sys, types
 package = sys.modules["dataward"] = types.ModuleType("dataward")
@@ -33,7 +33,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsewhere
-    """A runner process ended under its task; the text says how."""
+    """A runner process ended before its task did; the text says how."""
 
     def __init__(self, end: ProcessEnd) -> None:
         self.end = end
@@ -42,7 +42,7 @@ class ProcessDied(Exception):  # noqa: N818 - answered by running the task elsew
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
-    """A process that starts, or waits for its first order, and the node's end of its line."""
+    """A process that is starting or waits for its first order, and the node's socket to it."""
 
     pid: int
     socket: socket.socket
@@ -73,19 +73,19 @@ class RunnerPool:
         self._launched: list[_Launched] = []
 
     def launch(self, tasks: int) -> None:
-        """Have processes start for so many tasks: before there is an event loop, and work to do."""
+        """Start processes for this many tasks: needs no event loop, so it can be done early."""
         while len(self._launched) < min(tasks, self._slots):
             self._launched.append(self._launch())
 
     async def connect(self) -> None:
-        """Take over the processes that were launched."""
+        """Connect to the processes that were launched."""
         while self._launched:
             await self._connect(self._launched.pop())
 
     async def carry_out(
         self, order: Order, on_start: Callable[[float], None] = lambda at: None
     ) -> Report:
-        """Run a task in one of the processes. Cancelling this ends the task.
+        """The report of a task run in one of the processes. Cancelling the call ends the task.
 
         Raises ProcessDied if the process ends before the task does.
         """
@@ -121,9 +121,11 @@ class RunnerPool:
             self._take_from_lines()
 
     def _next_for(self, order: Order) -> RunnerConnection | None:
-        """One with nothing to do, the last used first, whose caches are warm; or one to wait for.
+        """The process to give an order to, or None if the order must wait.
 
-        Calls wait for nobody: they may last, and nobody could take back what waits behind them.
+        An idle process first, the last used one, whose caches are warm; else one that runs a
+        command, to wait in its line. Calls wait in no line, and no order waits behind calls: they
+        may take long, and orders behind them could not be recalled.
         """
         if self._idle and (not self._busy or self._used_cores() + order.cores <= self._slots):
             pid, process = self._idle.popitem()
@@ -143,7 +145,7 @@ class RunnerPool:
         return sum(p.current.order.cores for p in self._busy.values() if p.current is not None)
 
     def _take_from_lines(self) -> None:
-        """Ask back what waits for others, for those who have nothing to do."""
+        """Recall orders from the ends of lines, for the processes that have nothing to do."""
         lined_up = [p for p in self._busy.values() if len(p.line) > 1]
         asked = sum(pending.is_recalled for p in lined_up for pending in p.waiting())
         room = self._slots - self._used_cores()
@@ -205,7 +207,7 @@ class RunnerPool:
             self._directory.mkdir(parents=True, exist_ok=True)
             directory = self._directory / str(next(self._directories))
             command = [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(directory), _PACKAGE]
-            # In a group of its own: Ctrl-C at the terminal is for the node to heed.
+            # In a group of its own: Ctrl-C at the terminal must reach only the node.
             pid = os.posix_spawn(sys.executable, command, os.environ, setpgroup=0)
         return _Launched(pid, ours, directory)
 
@@ -221,7 +223,7 @@ class RunnerPool:
         self._idle[process.pid] = process
 
     def close(self) -> None:
-        """End every process, and what it runs. Their ends are waited for in `wait`."""
+        """Tell every process to end, with what it runs; `wait` waits until they have."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -231,7 +233,7 @@ class RunnerPool:
             launched.socket.close()
 
     def wait(self) -> None:
-        """Bury the processes; each ends as soon as it sees that the node is gone."""
+        """Wait for the processes; each ends as soon as it sees that its socket is closed."""
         for pid in (*self._idle, *self._busy, *(one.pid for one in self._launched)):
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)

@@ -1,7 +1,7 @@
 """The process that runs tasks, one after another, for one slot of a node.
 
-It is started afresh with little loaded, keeps a private directory, and lives as long as its node:
-when the node is gone, however it went, it ends what it runs and itself.
+It starts with few modules loaded, and has a private directory. When its node is gone, for whatever
+reason, it ends the task that it runs, and then itself.
 """
 
 import os
@@ -22,7 +22,7 @@ from dataward.live.command import (
 from dataward.live.orders import Cancel, Frames, Order, Report, framed
 from dataward.live.sandbox import BadOutput, InputChanged, InputGone, Sandbox
 
-RECEIVE_BYTES = 1 << 16  # more would be mapped and unmapped for every message
+RECEIVE_BYTES = 1 << 16  # a larger buffer would be mapped and unmapped for every message
 
 
 class NodeGone(Exception):  # noqa: N818 - the one reason to end
@@ -30,10 +30,10 @@ class NodeGone(Exception):  # noqa: N818 - the one reason to end
 
 
 class Line:
-    """The socket to the node: orders to carry out, perhaps a word to call one off, and reports.
+    """The socket to the node: orders, cancels and recalls come in, reports go out.
 
-    A report goes at once if it is all there is to do; with more orders in line it may wait for the
-    next ones, as long as its order says.
+    A report is sent at once if no more orders are waiting; otherwise it may wait for the next
+    reports, up to its order's ``hold_seconds``.
     """
 
     def __init__(self, file: int) -> None:
@@ -52,7 +52,7 @@ class Line:
         return self._file
 
     def next_order(self) -> Order:
-        """Raises NodeGone."""
+        """The next order to carry out; waits for one if need be. Raises NodeGone."""
         while not self._orders:
             self._send()
             self._receive()
@@ -63,9 +63,9 @@ class Line:
         return order
 
     def attend(self) -> bool:
-        """Hear what the node says, without waiting, and tell it what is due.
+        """Whether the order under way was cancelled. Raises NodeGone.
 
-        Whether the order under way was called off. Raises NodeGone.
+        Reads what the node has sent, without waiting, and sends reports that are due.
         """
         while self._poll.poll(0):
             self._receive()
@@ -74,7 +74,7 @@ class Line:
         return self._cancelled
 
     def patience_seconds(self) -> float:
-        """How soon it must be attended to, even if the node says nothing."""
+        """In how many seconds `attend` must be called, even if the node sends nothing."""
         return self._held_until - time.monotonic() if self._held else inf
 
     def answer(self, report: Report) -> None:
@@ -112,9 +112,9 @@ class Line:
 
 
 class Logs:
-    """Where a task prints: files on this process's own streams 1 and 2, which it inherits.
+    """Where a task prints: files on this process's own streams 1 and 2, which the task inherits.
 
-    They are kept if something was printed; else the next task has them. Nothing is there to read.
+    A file is kept if something was printed to it; else the next task uses it. Stream 0 is empty.
     """
 
     def __init__(self, directory: str) -> None:
@@ -122,10 +122,10 @@ class Logs:
         self._files = [_new_file(path) for path in self._paths]
         self._terminal = [os.dup(1), os.dup(2)]  # where the node prints
         self._nothing = os.open(os.devnull, os.O_RDONLY)
-        self._are_files: bool | None = None  # or nobody knows
+        self._are_files: bool | None = None  # None: unknown
 
     def print_to_files(self, yes: bool) -> None:
-        """What is printed from now on goes to the files, or where the node prints."""
+        """Send what is printed from now on to the files or, if not, to where the node prints."""
         if yes is not self._are_files:
             self._are_files = yes
             streams = (self._nothing, *(self._files if yes else self._terminal))
@@ -133,7 +133,7 @@ class Logs:
                 os.dup2(file, number)
 
     def restore(self) -> None:
-        """Somebody may have put something else in place of the streams, or closed them."""
+        """Set the streams again: a call may have replaced or closed them."""
         self._are_files = None
         self.print_to_files(False)
 
@@ -146,7 +146,7 @@ class Logs:
         return 0 < bytes_max < sum(sizes)
 
     def keep(self, stem: str, bytes_max: int) -> None:
-        """Give what was printed its name, and start afresh. Too much of it is cut off."""
+        """Rename the files that were printed to, and open new ones. Overlong files are cut off."""
         for i, path in enumerate(self._paths):
             size = os.lseek(self._files[i], 0, os.SEEK_END)
             if not size:
@@ -156,7 +156,7 @@ class Logs:
             try:
                 if stem:
                     os.rename(path, f"{stem}{path[-4:]}")
-            finally:  # in any case, the next task is not to be given what this one printed
+            finally:  # in any case, the next task must not get what this one printed
                 new = _new_file(path)
                 os.dup2(new, self._files[i], inheritable=False)
                 os.close(new)
@@ -174,22 +174,22 @@ class RunnerProcess:
         self._line = line
         try:
             self._sandbox = Sandbox(directory)
-        except FileNotFoundError as error:  # removed, by a node that has given up meanwhile
+        except FileNotFoundError as error:  # the parent directory was removed by a node that ended
             raise NodeGone from error
         self._logs = Logs(directory)
         self._commands = Commands(line)
         self._calls: ModuleType | None = None
-        self._has_company = False  # threads that calls have left behind
+        self._has_company = False  # whether calls have left threads behind
         self._umask = os.umask(0o022)
         os.umask(self._umask)
 
     def serve(self) -> None:
-        """Raises NodeGone in the end."""
+        """Carry out orders until the node is gone. Always ends by raising NodeGone."""
         try:
             while True:
                 self._serve_next()
         finally:
-            self._logs.print_to_files(False)  # what is still to be said is for the node's user
+            self._logs.print_to_files(False)  # anything printed now is for the node's user
 
     def _serve_next(self) -> None:
         order = self._line.next_order()
@@ -204,13 +204,13 @@ class RunnerProcess:
         except OSError as error:
             report = Report(time.monotonic(), _surroundings(error), exit_code=1)
         if report.error:
-            self._tidy_up(order)  # first: it may have filled the disk, and the node writes
+            self._tidy_up(order)  # before answering: it may have filled the disk the node needs
         self._line.answer(report)
         self._tidy_up(order)  # while the node is busy with the report
 
     def _carry_out(self, order: Order) -> Report:
         self._sandbox.prepare(order.inputs, order.outputs)
-        # A thread that some call has left behind is not to print into the logs of others.
+        # A thread that a call has left behind must not print into the logs of other tasks.
         self._logs.print_to_files(bool(order.logs) and (order.is_calls or not self._has_company))
         try:
             return self._run(order)
@@ -229,7 +229,7 @@ class RunnerProcess:
             report = report._replace(error=printed_too_much(order.limits.log_bytes))
         spoiled = self._sandbox.spoiled(order.inputs) if order.inputs else ()
         if spoiled:
-            error = f"it wrote to its input {spoiled[0]!r}, or another task did that reads it too"
+            error = f"it wrote to its input {spoiled[0]!r}, or another task that reads it did"
             report = report._replace(error=error, spoiled=spoiled)
         if order.outputs and not report.error:
             try:
@@ -241,14 +241,17 @@ class RunnerProcess:
         return report
 
     def _call(self, order: Order) -> Report:
-        """In this very process. The node kills it to end them, so nobody need listen meanwhile."""
+        """The report of calls, which are made in this process.
+
+        The node ends calls by killing the process, so nothing is read from the socket meanwhile.
+        """
         if self._calls is None:
             self._calls = _load_calls()
         die_with_parent(True)
         began, cpu = time.monotonic(), time.process_time()
         with signals_let_through():
             error = self._calls.make(order.command, order.outputs[0], order.limits.seconds)
-        # A function may go anywhere and change anything: what follows is to find all as it was.
+        # A function may change the directory, the umask and the streams: restore all of them.
         os.chdir(self._sandbox.directory)
         os.umask(self._umask)
         self._logs.restore()
@@ -277,7 +280,10 @@ def _surroundings(error: OSError) -> str:
 
 
 def _load_calls() -> ModuleType:
-    """What makes calls; commands do without. A function that imports dataward gets the real one."""
+    """The module that makes calls, loaded when first needed.
+
+    Then the empty dataward package is dropped: a function that imports dataward gets the real one.
+    """
     from dataward.live import making_calls
 
     for name in [name for name in sys.modules if name.partition(".")[0] == "dataward"]:
@@ -286,10 +292,10 @@ def _load_calls() -> ModuleType:
 
 
 def main() -> None:
-    """``python -c BOOT file-descriptor directory``, as `runner_pool` starts it."""
+    """Run as ``python -c BOOT file-descriptor directory package``, started by `runner_pool`."""
     line = int(sys.argv[1])
-    os.set_inheritable(line, False)  # else a command that outlives this process would hold it open
-    sys.path[:] = [place for place in sys.path if place]  # not in the directory of some task
+    os.set_inheritable(line, False)  # else a command that outlives this process keeps it open
+    sys.path[:] = [place for place in sys.path if place]  # "" would be the directory of a task
     adopt_orphans()
     try:
         RunnerProcess(Line(line), sys.argv[2]).serve()

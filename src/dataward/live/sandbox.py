@@ -1,10 +1,10 @@
 """A task's private directory: its inputs linked in, its outputs taken out.
 
-Outputs go to the depot under the name of their content, and a word of their own after it: files
-that are alike come and go each by itself, since a node that removes one cannot know that a process
-has just counted on it for another. Small ones are hashed here, between two tasks; large ones are
-left for the node, so that a core does not wait for a disk. What not every task needs is imported
-when it is: a runner process should be there soon.
+An output goes to the depot under its digest followed by a word of its own. So equal files are
+separate files: a node that removes one could not know that a process has just relied on it for
+another. Small outputs are hashed here, between two tasks; hashing large ones is left to the node,
+so that a core does not wait for a disk. Modules that not every task needs are imported where they
+are used: a runner process should start fast.
 """
 
 import os
@@ -21,15 +21,15 @@ READ_ONLY = 0o444
 EXECUTABLE = 0o111
 
 
-class BadOutput(Exception):  # noqa: N818 - what becomes of a task, said in a sentence
-    """A task did not leave what it had declared."""
+class BadOutput(Exception):  # noqa: N818 - the task's outcome; its text is the task's error
+    """A task did not write an output as it had declared it."""
 
 
 class InputChanged(Exception):  # noqa: N818
-    """A file of the user's is not what it was when the task began."""
+    """A file of the user's has changed since the task began."""
 
 
-class InputGone(Exception):  # noqa: N818 - answered by having it made again
+class InputGone(Exception):  # noqa: N818 - answered by having the file made again
     """An input is not in the depot any more: another task wrote to it, or somebody removed it."""
 
 
@@ -38,12 +38,12 @@ class Sandbox:
 
     def __init__(self, directory: str) -> None:
         with suppress(FileExistsError):
-            os.mkdir(directory)  # only this one: where the node keeps it may have been removed
-        self.directory = os.path.realpath(directory)  # as links in it are resolved to
+            os.mkdir(directory)  # not its parents: if they are gone, the node has ended
+        self.directory = os.path.realpath(directory)  # to compare with resolved links
         self._own_word = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._moved = 0
-        self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, as they were
-        self._tidied_ns = 0  # when the directory had last changed, once it was tidy
+        self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, when linked
+        self._tidied_ns = 0  # the directory's time of change after it was last tidied
         self._prepared_ns = 0
         os.chdir(self.directory)
 
@@ -65,29 +65,29 @@ class Sandbox:
         try:
             os.link(file.path, file.name)
         except OSError:
-            # Too many links to it, or a file system that has none: a name will do.
+            # The file has too many links, or the file system has no hard links.
             os.symlink(file.path, file.name)
 
     def spoiled(self, inputs: Sequence[Input]) -> tuple[str, ...]:
-        """Inputs from the depot that were written to, which being read-only did not prevent.
+        """The inputs from the depot that were written to, although they are read-only.
 
-        They are removed, before another task reads them. Raises InputGone if one was, meanwhile,
-        and InputChanged if it is a file of the user's, who gets no other for it.
+        They are removed before another task reads them. Raises InputGone if an input was removed
+        meanwhile, and InputChanged if a file of the user's changed: that cannot be made again.
         """
         found = []
         for file in inputs:
             if _fingerprint(file) != self._linked[file.name]:
                 if file.outside:
                     raise InputChanged(
-                        f"its input {file.name!r}, which no task makes, was changed while it ran, "
-                        "by it or by somebody else"
+                        f"its input {file.name!r}, which no task makes, was changed while the task "
+                        "ran, by the task or by somebody else"
                     )
                 found.append(file.name)
                 os.unlink(file.path)
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
-        """Put every declared output into the depot. Raises BadOutput before any is moved."""
+        """The declared outputs, now in the depot. Raises BadOutput before any is moved."""
         found = [self._check(name) for name in outputs]
         return tuple(
             self._move(name, status, depot) for name, status in zip(outputs, found, strict=True)
@@ -109,11 +109,11 @@ class Sandbox:
         return found
 
     def _follow(self, name: str) -> os.stat_result:
-        """A link within the directory is as good as its target; put the target in its place."""
+        """The status of a link's target, which replaces the link; it must be in this directory."""
         target = os.path.realpath(name)
         found = None
         if target.startswith(self.directory + os.sep):
-            with suppress(OSError):  # it is not there, or goes round in circles
+            with suppress(OSError):  # the target is missing, or the links form a circle
                 found = os.stat(target)
         if found is None:
             shown = os.readlink(name)
@@ -133,7 +133,7 @@ class Sandbox:
         if size_bytes > HASHED_HERE_BYTES or status.st_nlink > 1:
             path = f"{depot}/incoming/{word}"
             os.makedirs(f"{depot}/incoming", exist_ok=True)
-            if status.st_nlink > 1:  # it is an input too, or a file of the user's
+            if status.st_nlink > 1:  # the file is also an input, or a file of the user's
                 import shutil
 
                 shutil.copyfile(name, path)
@@ -146,11 +146,11 @@ class Sandbox:
         return Written(name, size_bytes, digest, put_in_depot(name, depot, digest, word))
 
     def tidy(self) -> None:
-        """Leave nothing behind for the next task, which may need the directory made again."""
+        """Empty the directory for the next task, or make it again if the task removed it."""
         try:
             changed_ns = os.stat(self.directory).st_mtime_ns
             if changed_ns == self._tidied_ns < self._prepared_ns - CLOCK_STEP_NS:
-                return  # nothing was made here, or it would be a later time
+                return  # nothing was made here: the directory's time of change would be later
             left = os.listdir(self.directory)
         except FileNotFoundError:
             os.mkdir(self.directory)
@@ -170,7 +170,10 @@ class Sandbox:
 
 
 def _fingerprint(file: Input) -> tuple[int, int]:
-    """Its size and time of change. Raises InputGone, or InputChanged if it is the user's."""
+    """An input's size and time of change.
+
+    Raises InputGone if it is missing, or InputChanged if it is a file of the user's.
+    """
     try:
         status = os.stat(file.path)
     except FileNotFoundError:
@@ -193,7 +196,7 @@ def _make_parents(name: str) -> None:
 
 
 def put_in_depot(path: str, depot: str, digest: str, word: str) -> str:
-    """Move a file to its place in a depot; where that is."""
+    """The path of a file in a depot, where it is moved to."""
     place = place_in_depot(depot, digest, word)
     os.rename(path, place)
     return place
@@ -209,7 +212,7 @@ def digest_in(name: str) -> str:
 
 
 def _insist(remove: Callable[[str], object], path: str, problem: object) -> None:
-    """A task may have taken away its own right to remove what it made."""
+    """Remove a path after restoring permissions, which the task may have taken away."""
     with suppress(OSError):
         os.chmod(os.path.dirname(path), stat.S_IRWXU)
         os.chmod(path, stat.S_IRWXU)

@@ -1,6 +1,6 @@
-"""Nodes at work on this machine: a store in a directory, runner processes, and what joins them.
+"""Nodes at work on this machine: joins a store in a directory, runner processes, disks and nodes.
 
-What there is to run is somebody else's: `runs` submits a workflow, `calls` calls of functions, as
+What they run is left to others: `runs` submits a workflow, `calls` submits calls of functions as
 they come.
 """
 
@@ -37,11 +37,11 @@ CLIENT = NodeId("client")
 
 
 class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
-    """The work cannot go on, for what happens cannot be written down."""
+    """The work cannot go on, since the store can no longer write its journal."""
 
     def __init__(self, path: str, why: str) -> None:
         self.path = path
-        DatawardError.__init__(self, why)  # which says it all
+        DatawardError.__init__(self, why)  # ``why`` names the path already
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class Slice:
 
 
 def runner_pools(machine: Slice, work: Path) -> dict[NodeId, RunnerPool]:
-    """Every node's runner processes, which take a moment to start: launch them beforehand."""
+    """Every node's pool of runner processes. These take a moment to start: launch them early."""
     return {id: RunnerPool(work / id, machine.slots) for id in machine.node_ids}
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """``strategy`` is one whose settings fit nodes of one process (see `fitting`)."""
+    """``strategy`` must have settings that fit nodes of one process (see `fitting`)."""
 
     machine: Slice
     strategy: Strategy
@@ -76,12 +76,12 @@ class SessionSettings:
 
 @dataclass(frozen=True, slots=True)
 class SessionFiles:
-    """Where files are: those to be written, and those that are there already."""
+    """Where files are written, and where files are that exist already."""
 
     depot: Path
     store: Path
     outside: Mapping[FileId, Place]  # files that no node has made
-    held: Mapping[NodeId, Mapping[FileId, Place]]  # files that nodes have from before
+    held: Mapping[NodeId, Mapping[FileId, Place]]  # files that nodes have from earlier sessions
     log_stem: Callable[[TaskId, AttemptId], str]
 
 
@@ -119,7 +119,7 @@ class Session:
         self._nodes = [self._node(id) for id in pools]
 
     async def start(self) -> None:
-        """Start the nodes, and have them find their runner processes."""
+        """Start the nodes, and connect their pools to the runner processes."""
         for node in self._nodes:
             node.start()
         for pool in self._pools.values():
@@ -128,36 +128,36 @@ class Session:
     # --- work ------------------------------------------------------------------------------------
 
     def client(self) -> StoreClient:
-        """The store, for whoever submits tasks."""
+        """A client of the store, for the code that submits tasks."""
         settings = self._settings.strategy.settings
         return StoreClient(self._store, self._kernel, seeded(CLIENT), settings)
 
     def homes(self) -> Homes:
-        """Which node a task goes to, for whoever submits tasks."""
+        """The choice of nodes for tasks, for the code that submits tasks."""
         rule, nodes = self._settings.strategy.home, tuple(self._pools)
         return Homes(CLIENT, nodes, seeded(CLIENT, "homes"), self.client(), rule)
 
     def wake(self, node: NodeId) -> None:
-        """Tell a node that there is something in its queue."""
+        """Tell a node that tasks are in its queue."""
         self._wires.deliver(node, WorkQueued())
 
     def drain(self) -> None:
-        """Begin nothing more; what runs may end."""
+        """Begin no more tasks; those that run may end."""
         for node in self._nodes:
             node.drain()
 
     def later(self, work: Callable[[], None]) -> None:
-        """Have work on files done by a thread, after all that was asked for before."""
+        """Let a thread do work on files, after the work it was given before."""
         self._backlog.add(work)
 
     # --- files -----------------------------------------------------------------------------------
 
     def find(self, file: FileId) -> Place | None:
-        """Where a file is, if any node has it."""
+        """Where a file is, or None if no node has it."""
         return self._wires.find(file)
 
     def holders(self, file: FileId) -> list[NodeId]:
-        """Which nodes have a file."""
+        """The nodes that have a file."""
         return self._wires.holders(file)
 
     def drop(self, file: FileId) -> None:
@@ -174,7 +174,7 @@ class Session:
 
     @property
     def running(self) -> int:
-        """How many tasks have a process that runs, or has run."""
+        """How many tasks are being run, or have run and are not yet committed."""
         return sum(node.running for node in self._nodes)
 
     @property
@@ -193,7 +193,7 @@ class Session:
         return self._backlog.error
 
     def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
-        """Every complete task in the store, with what it wrote; also after ``close``."""
+        """Every complete task in the store, with the files it wrote; also after ``close``."""
         return self._store.committed()
 
     # --- the end ---------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Session:
         return Node(world, settings.strategy.settings, settings.strategy.home)
 
     def _off_loop(self, work: Work, done: Done) -> None:
-        """Do the store's work in the thread that syncs files too."""
+        """Do the store's work in the thread that also syncs files."""
 
         def report_error() -> BaseException | None:
             try:

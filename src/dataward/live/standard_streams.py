@@ -1,25 +1,25 @@
-"""Streams 0, 1 and 2, which everybody takes for granted."""
+"""Opens the standard streams 0, 1 and 2 where they are closed, since all code relies on them."""
 
 import os
 import sys
 
 
 def open_standard_streams() -> None:
-    """Have something at each of them.
+    """Open the null device as each standard stream that is closed.
 
-    Where one is closed, the next file to be opened would take its place: a lock, a socket or a
-    journal, which whoever prints would then write to.
+    Otherwise the next file to be opened (a lock, a socket or a journal) would get the stream's
+    number, and whatever is printed would be written to that file.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            nothing = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            nothing = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
             os.set_inheritable(nothing, True)
 
 
 def open_python_streams() -> None:
-    """Python's own, if they were closed when it started, or have been closed since."""
+    """Open sys.stdout and sys.stderr again if they were closed, at Python's start or since."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None or stream.closed:
