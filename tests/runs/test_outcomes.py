@@ -145,7 +145,7 @@ def test_a_changed_command_makes_its_task_and_those_below_due():
 
     assert due(machine, [FIRST, replace(SECOND, command="make more"), THIRD], "z") == {
         "second": "its command has changed",
-        "third": "its input 'y' is made anew",
+        "third": "its input 'y' is made again",
     }
 
 
@@ -162,7 +162,7 @@ def test_an_input_that_nobody_has_a_digest_for_is_not_taken_for_unchanged():
     machine = a_machine_that_ran([FIRST], **{"in": "1"})
     del machine.outside["in"]
 
-    assert due(machine, [FIRST], "x") == {"first": "what its input 'in' holds is not known"}
+    assert due(machine, [FIRST], "x") == {"first": "the content of its input 'in' is not known"}
 
 
 def test_an_input_made_by_a_task_that_wrote_something_else_since_has_changed():
@@ -171,7 +171,7 @@ def test_an_input_made_by_a_task_that_wrote_something_else_since_has_changed():
 
     assert due(machine, CHAIN, "z") == {
         "second": "its input 'x' has changed",
-        "third": "its input 'y' is made anew",
+        "third": "its input 'y' is made again",
     }
 
 
@@ -216,14 +216,14 @@ def test_an_output_of_which_no_digest_is_recorded_is_a_reason():
         machine.outcomes["first"], outputs=(OutputFile("x", 1),)
     )
 
-    assert due(machine, [FIRST], "x") == {"first": "what its output 'x' held is not known"}
+    assert due(machine, [FIRST], "x") == {"first": "the content of its output 'x' is not known"}
 
 
 def test_a_wanted_output_that_is_gone_is_made_again_from_as_far_up_as_needed():
     machine = a_machine_that_ran(CHAIN, lost="y z", **{"in": "1"})
 
     assert due(machine, CHAIN, "z") == {
-        "second": "its output 'y' is wanted by 'third', which must run",
+        "second": "its output 'y' is gone, and 'third', which must run, reads it",
         "third": "its output 'z' is gone",
     }
 
@@ -247,7 +247,7 @@ def test_a_lost_intermediate_that_only_skipped_tasks_read_is_not_made_again():
 
     assert due(machine, steps, "z w") == {
         "side": "its output 'w' is gone",
-        "first": "its output 'x' is wanted by 'side', which must run",
+        "first": "its output 'x' is gone, and 'side', which must run, reads it",
     }
 
 
@@ -256,7 +256,7 @@ def test_of_several_readers_the_first_in_order_is_named():
     machine = a_machine_that_ran([FIRST], lost="x", **{"in": "1"})
 
     assert due(machine, steps, "1 2 3")["first"] == (
-        "its output 'x' is wanted by 'b', which must run"
+        "its output 'x' is gone, and 'b', which must run, reads it"
     )
 
 
@@ -274,7 +274,7 @@ def test_a_file_that_a_task_writes_by_now_is_not_looked_for_outside():
 
     assert due(machine, [FIRST, SECOND], "y") == {
         "first": "it had not run before",
-        "second": "its input 'x' is made anew",
+        "second": "its input 'x' is made again",
     }
 
 
@@ -293,7 +293,7 @@ def test_a_task_committed_before_its_run_was_killed_does_not_run_again():
 
     assert due(machine, CHAIN, "z") == {
         "second": "its input 'x' has changed",
-        "third": "its input 'y' is made anew",
+        "third": "its input 'y' is made again",
     }
 
 

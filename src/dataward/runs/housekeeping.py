@@ -1,7 +1,7 @@
-"""What becomes of files when tasks commit: results are put where people look, the rest goes.
+"""Handles files as tasks commit: results are put into ``outputs/``, intermediate files are removed.
 
-An intermediate file is of no use once everybody who reads it has committed. A reader that failed
-has not: its inputs stay, so that it can be tried again without making them anew.
+An intermediate file is removed once every task that reads it has committed. The inputs of a task
+that failed stay, so that the task can be tried again without making them again.
 """
 
 import os
@@ -19,36 +19,36 @@ from dataward.live.sandbox import EXECUTABLE
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.preparation import Preparation
 
-# Not the file's own name and more: that may be as long as names can be.
+# Not the file's own name with a suffix: that name may already have the greatest length allowed.
 DRAFT_NAME = ".dataward-new"
-SYNCED_TOGETHER = 256  # results: a sync costs as much for many as for a few
+SYNCED_TOGETHER = 256  # results in one sync, which costs as much for many files as for a few
 
 
 class Depots(Protocol):
     """The files of the nodes that run the workflow."""
 
     def find(self, file: FileId) -> Place | None:
-        """Where a file is, if any node has it."""
+        """Where a file is, or None if no node has it."""
         ...
 
     def drop(self, file: FileId) -> None:
-        """Remove a file from every depot, after what was to be done ``later`` before that."""
+        """Remove a file from every depot, after the work that `later` was given before."""
         ...
 
     def later(self, work: Callable[[], None]) -> None:
-        """Do what takes time, one piece after the other; after an error, nothing more."""
+        """Do slow work off the event loop, in the order given; after an error, do none of it."""
         ...
 
 
 class Housekeeping:
-    """Told of every task that completes.
+    """Publishes results and removes files; it must be told of every task that completes.
 
-    ``read_by_others`` are files that tasks read which are not in ``workflow``, since they had run
-    before. If such a file turns out different they must run too, so it stays; made again for them
-    alone it might be different again, and so on without end.
+    ``read_by_others`` are the files read by tasks that are not in ``workflow``, since they ran
+    before. If such a file turns out different, those tasks must run too, so the file stays. Were it
+    made again for them, it might be different again, and so on without end.
 
-    A result goes from the depot only when it is safe where its user looks for it, for which many
-    results are synced to the disk at once.
+    A result leaves the depot only when its published file is safe on the disk; many results are
+    synced at once.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class Housekeeping:
         self._is_made = (workflow.producers.degrees() > 0).tolist()
         self._is_done = bytearray(len(workflow))
         self._unsynced: list[str] = []  # published, but a power cut might still take them away
-        self._to_drop: list[FileId] = []  # once those are synced
+        self._to_drop: list[FileId] = []  # published files, to drop once they are synced
 
     def on_complete(self, task: TaskId) -> None:
         index = self._workflow.index_of[task]
         if self._is_done[index]:
-            return  # told twice, or made again for somebody
+            return  # told twice, or the task ran again
         self._is_done[index] = True
         for file in self._workflow.outputs.row(index).tolist():
             if not self._readers[file]:
@@ -84,7 +84,7 @@ class Housekeeping:
                 self._retire(file)
 
     def _retire(self, number: int) -> None:
-        """Nobody will read it any more."""
+        """Publish or drop a file that no task will read any more."""
         file = self._workflow.file_ids[number]
         stays = file in self._read_by_others
         is_published = self._publish_if_wanted(file, stays=stays)
@@ -96,7 +96,7 @@ class Housekeeping:
             self.settle()
 
     def settle(self) -> None:
-        """Have what was published synced, then drop what nobody needs any more."""
+        """Sync the published files, then drop them from the depots."""
         if self._unsynced:
             self._depots.later(partial(sync_published, self._unsynced))
         for file in self._to_drop:
@@ -104,7 +104,7 @@ class Housekeeping:
         self._unsynced, self._to_drop = [], []
 
     def on_end(self) -> None:
-        """Publish what was waiting for readers that did not come to run."""
+        """Publish results that other tasks were still to read, but did not."""
         for task in range(len(self._workflow)):
             for file in self._workflow.outputs.row(task).tolist() if self._is_done[task] else ():
                 if self._readers[file]:
@@ -112,7 +112,7 @@ class Housekeeping:
         self.settle()
 
     def _publish_if_wanted(self, file: FileId, *, stays: bool) -> bool:
-        """True if the file is put where its user looks for it."""
+        """Whether the file is wanted and there; then it is published."""
         place = self._depots.find(file) if self._is_wanted(file) else None
         if place is None:
             return False
@@ -123,7 +123,7 @@ class Housekeeping:
 
 
 def sync_published(paths: Sequence[str]) -> None:
-    """Have published files on the disk, with their names. Raises OutputError."""
+    """Write published files and their names through to the disk. Raises OutputError."""
     try:
         sync_files(paths)
         for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
@@ -136,7 +136,7 @@ def sync_published(paths: Sequence[str]) -> None:
 def publish_known(
     prepared: Preparation, is_wanted: Callable[[FileId], bool], outputs: Path
 ) -> None:
-    """Publish results of earlier runs that were broken off before these were in their place."""
+    """Publish results of an earlier run that was killed before it had published them."""
     published = []
     for outcome in prepared.decision.skip.values():
         for file in outcome.outputs:
@@ -149,10 +149,10 @@ def publish_known(
 
 
 def publish(place: Place, path: Path, *, stays: bool) -> None:
-    """Put a file of the depot where its user looks for it, as the user's own.
+    """Put a file of the depot at ``path``, for the user to read, edit or remove.
 
-    One that ``stays`` in the depot, or has another name there, is copied: whoever edits their
-    file must not edit that too.
+    A file that ``stays`` in the depot, or has another name there, is copied: a user who edits the
+    published file must not edit the depot's.
     """
     draft = path.parent / DRAFT_NAME
     try:

@@ -1,7 +1,7 @@
-"""Digests of the files a workflow starts from, each read once and not again while it stays as is.
+"""Digests of the files a workflow starts from; a file is read again only if it has changed.
 
-That it stayed as is, its size, its time of modification and its inode tell, as they tell ``make``
-and ``git``. What is remembered is only a cache: without it, files are read again.
+Size, time of modification and inode tell whether a file has changed, as for ``make`` and ``git``.
+The remembered digests are only a cache: without them, files are read again.
 """
 
 import os
@@ -18,15 +18,15 @@ from dataward.errors import DatawardError, FormatError
 from dataward.live.file_digest import file_digest
 from dataward.stores.journal import Journal
 
-VERSION = 1  # grows when what is remembered no longer means what it did
+VERSION = 1  # grows when what is remembered changes its meaning
 
-# A file that is written twice within one tick of its file system's clock shows no difference the
-# second time. FAT has the longest ticks; clocks of file servers are taken to be right that far.
+# A file that is written twice within one tick of its file system's clock looks the same after the
+# second time. FAT has the longest ticks, 2 s; a file server's clock is trusted to be that exact.
 SETTLED_NS = 2_000_000_000
 
 
 class InputFileError(DatawardError):
-    """A file that the workflow starts from cannot be read, or not as one content."""
+    """A file that the workflow starts from cannot be read, or changed while it was read."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class InputFileError(DatawardError):
 
 
 class _Seen(msgspec.Struct, frozen=True, array_like=True):
-    """How a file looked when it was read, and what was in it."""
+    """A file's size, times and inode when it was read, and the digest of its content."""
 
     look: tuple[int, int, int]
     digest: str
@@ -47,7 +47,7 @@ _Remembered = dict[bytes, _Seen]
 class InputDigests:
     """Digests of files by path. Each call may take as long as reading the file does.
 
-    Several threads may ask at the same time; a file that two ask for may then be read twice.
+    Several threads may ask at the same time; a file that two threads ask for may be read twice.
     """
 
     def __init__(self, cache_path: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
@@ -57,11 +57,11 @@ class InputDigests:
         self._is_saved = True
 
     def digest_of(self, path: Path) -> str:
-        """BLAKE3 of what the file holds, as hexadecimal digits. Raises InputFileError."""
+        """BLAKE3 of the file's content, as hexadecimal digits. Raises InputFileError."""
         key = os.fsencode(os.path.abspath(path))
         try:
             status = os.stat(path)
-            if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for who writes to it
+            if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its writer
                 kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a plain file"
                 raise InputFileError(path, f"is {kind}")
             seen = self._remembered.get(key)
@@ -74,7 +74,7 @@ class InputDigests:
         return seen.digest
 
     def save(self) -> None:
-        """Remember for the next run; if that cannot be, it reads again what this one has read."""
+        """Remember the digests for the next run; if that fails, the next run reads files again."""
         if self._is_saved:
             return
         with suppress(OSError):
@@ -90,7 +90,7 @@ class InputDigests:
         if _look(before) != _look(after):
             raise InputFileError(path, "was written to while it was read; wait until it is whole")
         seen = _Seen(_look(after), digest)
-        # Else a write after this reading might leave the file looking as it does now.
+        # Otherwise a write after this reading might leave size and time as they are now.
         if after.st_mtime_ns + SETTLED_NS <= began_ns:
             self._remembered[key] = seen
             self._is_saved = False
@@ -98,7 +98,10 @@ class InputDigests:
 
 
 def _look(status: os.stat_result) -> tuple[int, int, int]:
-    """Not its time of change, the safer one: linking the file somewhere else moves that too."""
+    """What tells a file from a changed one: size, time of modification, inode.
+
+    The time of change would be safer, but linking the file somewhere else changes that too.
+    """
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 

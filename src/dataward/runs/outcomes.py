@@ -1,7 +1,7 @@
-"""What tasks came to, so that a later run repeats only what it must and can say why.
+"""The outcomes of tasks, so that a later run repeats only the tasks it must and can say why.
 
-Only content counts. A file may have been deleted once nobody needed it any more, but its digest is
-remembered: a task that read it is still known to be as it was.
+Only content counts. A file may have been deleted once no task needed it, but its digest is
+remembered: so a task that read the file is still known to be unchanged.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from dataward.model.operations import InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.stores.journal import Journal
 
-VERSION = 1  # grows when an outcome, or what makes two recipes alike, no longer means what it did
+VERSION = 1  # grows when an outcome, or the way recipes are compared, changes its meaning
 _KIND = "outcomes"
 _TASKS_PER_FRAME = 10_000
 _RUN_ALL_AGAIN = "remove it, and every task runs again"
 
-_PART_CHARACTERS = 32  # 16 bytes of digest: the chance that two are alike by accident is nil
+_PART_CHARACTERS = 32  # 16 bytes of digest: enough that no two parts are equal by accident
 _PARTS = ("command has", "list of outputs has", "settings have")
 
 
@@ -31,7 +31,7 @@ NEW = "it had not run before"
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
-    """What a task last came to: how it was made, what it read and what it wrote, by content."""
+    """A task's last outcome: its recipe, and what it read and wrote, by content."""
 
     recipe: str
     inputs: tuple[tuple[FileId, str], ...]
@@ -39,9 +39,9 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 def recipe_of(command: Sequence[str], outputs: Iterable[FileId], settings: str = "") -> str:
-    """A digest of how a task is made; its order of outputs does not matter, nor who it is.
+    """A digest of how a task is run; neither its order of outputs nor its id matters.
 
-    It is one digest for each of `_PARTS`, so that two recipes tell what is different.
+    It is one digest for each of `_PARTS`, so that two recipes tell which part is different.
     """
     parts = (list(command), sorted(outputs), settings)
     return "".join(
@@ -50,7 +50,7 @@ def recipe_of(command: Sequence[str], outputs: Iterable[FileId], settings: str =
 
 
 CommittedTask = tuple[TaskSpec, tuple[OutputFile, ...]]
-"""A complete task, and what it wrote."""
+"""A complete task, and the files it wrote."""
 
 
 def outcomes_of(
@@ -59,12 +59,12 @@ def outcomes_of(
     earlier: Mapping[TaskId, Outcome] | None = None,
     settings: str = "",
 ) -> dict[TaskId, Outcome]:
-    """What these committed tasks came to, given what each wrote.
+    """The outcomes of these committed tasks.
 
-    A digest in the specification is what the task read, and goes before all else. Otherwise an
-    input of the workflow is looked up in ``input_digests``, as it was when the tasks ran, and any
-    other file in what its producer wrote: just now or, if it is not among these, ``earlier``.
-    A task is left out if a digest of something it reads or writes is not to be found.
+    If a task's specification has the digest of an input, that digest counts. Otherwise an input of
+    the workflow is looked up in ``input_digests``, which are those of when the tasks ran, and any
+    other file among the outputs of its producer: in ``committed`` or, if the producer is not there,
+    in ``earlier``. A task is left out if the digest of a file it reads or writes cannot be found.
     """
     tasks = list(committed)
     written = {task: _digests(outcome.outputs) for task, outcome in (earlier or {}).items()}
@@ -94,9 +94,9 @@ def _digests(files: Iterable[OutputFile]) -> dict[FileId, str]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Every task by its index, in one or the other, each in ascending order.
+    """Every task by its index, either in ``skip`` or in ``due``, each in ascending order.
 
-    ``skip`` has what the task came to before; ``due`` why it must run, as a clause.
+    ``skip`` has the task's earlier outcome; ``due`` has the reason why it must run, as a clause.
     """
 
     skip: dict[int, Outcome]
@@ -111,18 +111,18 @@ def decide(
     wanted: Callable[[FileId], bool],
     settings: str = "",
 ) -> Decision:
-    """Which tasks must run so that all that is wanted is there in the end, and why each.
+    """Which tasks must run so that all wanted files are there in the end, and why each must.
 
-    A task that has changed must run, and so must all who read what it writes: what that will be
-    is not known yet. One that has not changed must run only if a file it wrote is gone that is
-    wanted, or read by somebody who must run. It is expected to write the same again, so its
-    other readers are left alone; if it writes something else, deciding again once it has
-    committed tells who must follow. An order without a file between two tasks says nothing here.
+    A task that has changed must run, and so must all tasks that read its outputs, since their
+    content is not known yet. A task that has not changed must run only if one of its outputs is
+    gone, and that output is wanted or read by a task that must run. It is expected to write the
+    same again, so its other readers need not run; if it writes something else, deciding again once
+    it has committed tells which tasks must follow. A dependency without a file does not count here.
 
     The workflow is one that can be run. ``is_there(file, digest)`` is asked at most once about a
-    file, ``wanted(file)`` whether a file that some task writes must exist in the end. Of several
-    reasons the first is given, in the order of a task's files as its author wrote them down; of
-    several readers, the first in topological order.
+    file; ``wanted(file)`` says whether a file that some task writes must exist in the end. Of
+    several reasons the first is given, in the order of a task's files as its author wrote them
+    down; of several readers, the first in topological order.
     """
     if not outcomes:
         return Decision(skip={}, due=dict.fromkeys(range(len(workflow)), NEW))
@@ -136,7 +136,7 @@ def decide(
 
 
 _Files = tuple[list[list[FileId]], list[list[FileId]]]
-"""What each task reads, and what each writes."""
+"""The files that each task reads, and the files that each task writes."""
 
 
 def _files_by_task(workflow: Workflow) -> _Files:
@@ -155,7 +155,7 @@ def _changes(
 ) -> tuple[list[str], dict[FileId, str]]:
     """What has changed about each task, "" if nothing; and the digests of the files.
 
-    Files that are yet to be made have none; "" is that of an input nobody gave a digest for.
+    A file that is yet to be made has no digest; an input without a known digest has "".
     """
     reads, writes = files
     outside = np.flatnonzero(workflow.producers.degrees() == 0).tolist()
@@ -186,11 +186,11 @@ def _change(
     before = dict(outcome.inputs)
     for file in reads:
         if file not in known:
-            return f"its input {file!r} is made anew"
+            return f"its input {file!r} is made again"
         if file not in before:
             return f"it did not read {file!r} before"
         if not known[file]:
-            return f"what its input {file!r} holds is not known"
+            return f"the content of its input {file!r} is not known"
         if known[file] != before[file]:
             return f"its input {file!r} has changed"
     dropped = before.keys() - set(reads)
@@ -198,7 +198,7 @@ def _change(
         return f"it no longer reads {min(dropped)!r}"
     written = _digests(outcome.outputs)
     unknown = [file for file in writes if not written.get(file)]
-    return f"what its output {unknown[0]!r} held is not known" if unknown else ""
+    return f"the content of its output {unknown[0]!r} is not known" if unknown else ""
 
 
 def _different_part(before: str, now: str) -> str:
@@ -217,7 +217,10 @@ def _with_makers_of_lost_files(
     is_there: Callable[[FileId, str], bool],
     wanted: Callable[[FileId], bool],
 ) -> list[str]:
-    """Why each task must run, "" if it need not; from the last to the first, as needs travel."""
+    """Why each task must run, "" if it need not.
+
+    Tasks are visited from last to first, since readers decide whether a lost file is needed.
+    """
     reads, writes = files
     whys = [""] * len(workflow)
     reader: dict[FileId, TaskId] = {}
@@ -238,8 +241,8 @@ def _loss(
     for file in writes:
         is_wanted = wanted(file)
         if (is_wanted or file in reader) and not is_there(file, known[file]):
-            use = "gone" if is_wanted else f"wanted by {reader[file]!r}, which must run"
-            return f"its output {file!r} is {use}"
+            use = "" if is_wanted else f", and {reader[file]!r}, which must run, reads it"
+            return f"its output {file!r} is gone{use}"
     return ""
 
 
@@ -247,9 +250,9 @@ def _loss(
 
 
 def save_outcomes(path: Path, outcomes: Mapping[TaskId, Outcome]) -> None:
-    """Put them into this file for good, in place of what it held. Raises OutputError.
+    """Replace the file's content by these outcomes, durably. Raises OutputError.
 
-    Whenever that is broken off, the file is as it was before or as it should be.
+    After a crash the file has either its old content or the new.
     """
     try:
         Journal.create(path, _frames(outcomes)).close()
@@ -258,7 +261,7 @@ def save_outcomes(path: Path, outcomes: Mapping[TaskId, Outcome]) -> None:
 
 
 def load_outcomes(path: Path) -> dict[TaskId, Outcome]:
-    """What was saved in this file, nothing if it is not there. Raises FormatError."""
+    """The outcomes saved in this file; none if there is no file. Raises FormatError."""
     try:
         frames = _read_frames(path)
     except FileNotFoundError:
@@ -278,8 +281,8 @@ def load_outcomes(path: Path) -> dict[TaskId, Outcome]:
 def _frames(outcomes: Mapping[TaskId, Outcome]) -> Iterator[bytes]:
     """The head, the outcomes, and the head again.
 
-    A journal cuts off a last frame that is not whole, as one that a crash left unfinished. Here
-    all frames are there or none, and the second head keeps what is before it from being the last.
+    A journal takes a damaged last frame for one that a crash left unfinished, and cuts it off. This
+    file is written whole, so a missing second head tells that a frame was damaged and cut off.
     """
     head = msgspec.msgpack.encode((_KIND, VERSION))
     items = iter(outcomes.items())

@@ -1,4 +1,4 @@
-"""What must be known before a workflow is run: its inputs, what need not run, what is left."""
+"""Prepares a run of a workflow: finds its input files, and which of its tasks must run."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ from dataward.runs.run_directory import RunDirectory
 
 
 def stem_of(source: Path) -> str:
-    """The name of a workflow's file without what only tells its format."""
+    """The name of a workflow's file without the suffixes that tell its format."""
     name = source.name.removesuffix(".gz")
     return name.rsplit(".", 1)[0] if name.rpartition(".")[0] else name
 
 
 class InputFiles:
-    """Where the files are that no task writes: beside the workflow, or in ``NAME.inputs``."""
+    """Finds the files that no task writes: in ``NAME.inputs``, or beside the workflow."""
 
     def __init__(self, source: Path) -> None:
         beside = source.parent
@@ -48,13 +48,13 @@ class Preparation:
 
     decision: Decision
     remaining: Workflow | None  # the tasks that are due, or None if none is
-    digests: Mapping[FileId, str]  # of the files that ``remaining`` starts from
-    outside: Mapping[FileId, Place]  # where those are that no node has
-    held: Mapping[NodeId, Mapping[FileId, Place]]
+    digests: Mapping[FileId, str]  # of the files in ``outside``
+    outside: Mapping[FileId, Place]  # where the files are that ``remaining`` may start from
+    held: Mapping[NodeId, Mapping[FileId, Place]]  # the files that each node has
 
 
 class Preparer:
-    """Looks at files; remembers the digests of those it has read."""
+    """Finds and digests files, and decides which tasks are due. Digests are remembered."""
 
     def __init__(
         self, workflow: Workflow, source: Path, directory: RunDirectory, keep_all: bool
@@ -73,11 +73,11 @@ class Preparer:
         check_runnable(workflow, self._inputs.is_provided)
 
     def is_wanted(self, file: FileId) -> bool:
-        """Whether the file is among what the workflow is run for."""
+        """Whether the file is one of the results that the workflow is run for."""
         return self._is_final.get(file, False)
 
     def look_at_inputs(self) -> Iterator[int]:
-        """Digest the workflow's inputs, one for each step; their paths and digests are kept."""
+        """How many inputs are done: each step digests one, and ``inputs`` has what was found."""
         self.inputs: dict[FileId, Place] = {}
         for done, file in enumerate(self._needed):
             path = self._inputs.find(file)
@@ -117,7 +117,7 @@ class Preparer:
         return Preparation(decision, remaining, known, outside, held)
 
     def _depots(self, nodes: Sequence[NodeId]) -> dict[NodeId, dict[str, Place]]:
-        """What is in the depots, also those of nodes of an earlier run."""
+        """The files in the depots by digest, also in depots of an earlier run's nodes."""
         root = self._directory.depot
         names = sorted(
             {*nodes, *(NodeId(p.name) for p in root.iterdir())} if root.is_dir() else nodes
@@ -158,7 +158,7 @@ def files_read_by(tasks: Iterable[int], workflow: Workflow) -> set[FileId]:
 def located_files(
     workflow: Workflow, holders: Sequence[Mapping[FileId, Place]]
 ) -> dict[int, Sequence[int]]:
-    """Which nodes, by number, have which of the files that the workflow starts from."""
+    """For each file that the workflow starts from and that nodes have: those nodes, by number."""
     made = workflow.producers.degrees()
     found = {
         index: [node for node, files in enumerate(holders) if file in files]
@@ -171,7 +171,7 @@ def located_files(
 def remaining_workflow(
     workflow: Workflow, due: Sequence[int], known: Mapping[FileId, Place]
 ) -> Workflow | None:
-    """The due tasks as a workflow of their own; what others have written are its inputs."""
+    """The due tasks as a workflow of their own; outputs of other tasks are its inputs."""
     if not due:
         return None
     sizes = workflow.size_bytes.tolist()

@@ -1,10 +1,10 @@
 """Where a run keeps everything: one directory, that can be moved or removed as a whole.
 
-outputs/       what the workflow was run for, under the names it gives them
-depot/NODE/    files between tasks, named by content; gone when nobody needs them
+outputs/       the workflow's results, under the names that the workflow gives them
+depot/NODE/    files between tasks, named by content; removed when no task needs them
 work/          the private directories of running tasks
-store/         the journal of the run under way; folded into `outcomes` when it ends
-outcomes       what every task last came to, so that it need not run again
+store/         the journal of the run under way; merged into `outcomes` when it ends
+outcomes       the last outcome of every task, so that it need not run again
 1/  2/ ...     a record of each run: events, logs, the workflow, and `run.json`
 """
 
@@ -33,22 +33,22 @@ class NoRunError(DatawardError):
 
 
 class RunState(Enum):
-    """How far a run has come. One that was killed still says that it is running."""
+    """How far a run has come."""
 
     RUNNING = "running"
     COMPLETE = "complete"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    KILLED = "killed"  # never written: it says running, and its process is gone
+    KILLED = "killed"  # never written: run.json says running, but the process is gone
 
 
 class RunFacts(msgspec.Struct):
-    """What is known of a run besides its events."""
+    """The facts about a run that are not in its events."""
 
     workflow: str  # its name
     source: str  # the file it came from, as it was given
     began: float  # seconds since 1970
-    starts: int = 1  # how often it was begun or resumed
+    starts: int = 1  # how often the run was started or resumed
     nodes: int = 1
     slots: int = 1
     strategy: str = "adage"
@@ -56,7 +56,7 @@ class RunFacts(msgspec.Struct):
     state: RunState = RunState.RUNNING
     makespan_seconds: float = 0.0
     tasks: int = 0
-    complete: int = 0  # without the skipped
+    complete: int = 0  # without the skipped tasks
     skipped: int = 0
     failed: int = 0
     pid: int = 0
@@ -93,7 +93,7 @@ class RunRecord:
         return self.directory / "outputs"
 
     def log_file(self, task: TaskId, attempt: AttemptId, stream: str) -> Path:
-        """Where an attempt's ``out`` or ``err`` went; no such file means it printed nothing."""
+        """The log of an attempt's ``out`` or ``err``; if there is none, it printed nothing."""
         return self.logs / f"{file_name_for(task)}.{attempt}.{stream}"
 
     def facts(self) -> RunFacts:
@@ -112,13 +112,13 @@ class RunRecord:
             raise OutputError(str(draft), error.strerror or str(error)) from error
 
     def is_under_way(self) -> bool:
-        """Whether a process says it is running this run, and is there."""
+        """Whether the facts say that the run is running, and its process still exists."""
         facts = self.facts()
         return facts.state is RunState.RUNNING and is_locked(self.directory)
 
 
 class RunDirectory:
-    """A directory of runs. Only its owner (see ``lock``) may change anything in it."""
+    """A directory of runs. Only the process that has its `lock` may change anything in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -144,7 +144,7 @@ class RunDirectory:
         return self.path / "outcomes"
 
     def holds_outcomes(self) -> bool:
-        """Whether anything may be known of tasks that ran here before."""
+        """Whether there may be outcomes of tasks that ran here before."""
         return self.outcomes.exists() or self.store.exists()
 
     def exists(self) -> bool:
@@ -163,24 +163,24 @@ class RunDirectory:
             raise OutputError(str(self.path), error.strerror or str(error)) from error
 
     def lock(self) -> DirectoryLock:
-        """Keep others out until it is released. Raises DirectoryInUse."""
+        """A lock that keeps other processes out until it is released. Raises DirectoryInUse."""
         return DirectoryLock(self.path)
 
     def runs(self) -> list[RunRecord]:
-        """All that are recorded here, oldest first."""
+        """All runs recorded here, oldest first."""
         numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal() and p.is_dir()]
         records = [RunRecord(self.path / str(number)) for number in sorted(numbers)]
         return [record for record in records if (record.path / "run.json").is_file()]
 
     def latest(self) -> RunRecord:
-        """Raises NoRunError if there is none."""
+        """The newest run. Raises NoRunError if there is none."""
         runs = self.runs() if self.exists() else []
         if not runs:
             raise NoRunError(f"{self.path} holds no run; 'dataward runs' lists those that exist")
         return runs[-1]
 
     def new_record(self) -> RunRecord:
-        """Room for a run. It counts as one, and can be resumed, when its facts are written."""
+        """A new record. It counts as a run, and can be resumed, once its facts are written."""
         numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal()]
         record = RunRecord(self.path / str(max(numbers, default=0) + 1))
         try:
@@ -202,7 +202,7 @@ def find_run(name: str) -> RunRecord:
 
 
 def runs_below(directory: Path) -> list[RunRecord]:
-    """Every run in the run directories directly in this one, and in it if it is one itself."""
+    """Every run in this directory, if it is a run directory, and in those directly below it."""
     places = [directory, *sorted(p for p in directory.iterdir() if p.is_dir())]
     return [run for place in map(RunDirectory, places) if place.exists() for run in place.runs()]
 
@@ -212,9 +212,9 @@ def new_facts(workflow: str, source: str) -> RunFacts:
 
 
 def file_name_for(task: TaskId) -> str:
-    """The task's name as a file name: nothing odd in it, not too long, no two alike."""
+    """A file name for the task: plain characters, not too long, different for every task."""
     if _PLAIN_NAME.fullmatch(task):
-        return task  # as most are
+        return task  # most names are plain already
     name = "".join(c if _PLAIN.match(c) else f"%{ord(c):02x}" for c in task).lstrip(".")
     if len(name) <= _LOG_NAME_MAX and name and not task.startswith("."):
         return name

@@ -15,7 +15,7 @@ TICK_SECONDS = 0.25
 
 
 class WorkflowPass:
-    """Make it inside ``kernel.run``; whoever hears of events passes the two kinds on."""
+    """Create it inside ``kernel.run``; the owner passes events to `on_finished`, `on_reopened`."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class WorkflowPass:
 
     @property
     def running(self) -> int:
-        """How many tasks run."""
+        """How many tasks are running."""
         return self._session.running
 
     async def run(self, client: Client) -> None:
-        """Submit, and wait until every task has finished, or all that ran has if interrupted."""
+        """Submit the tasks, and wait until all have finished, or if interrupted all that ran."""
         await self._session.start()
         await client.submit()
-        gc.freeze()  # what was submitted lives to the end
+        gc.freeze()  # the submitted objects stay until the end
         if self._is_interrupted:
             self._session.drain()
         while not await self._over.wait(TICK_SECONDS):
@@ -55,7 +55,7 @@ class WorkflowPass:
         self._housekeeping.on_end()
 
     def interrupt(self, *, again: bool) -> None:
-        """Begin nothing more; asked again, end what runs."""
+        """Begin no more tasks; if asked ``again``, also end those that run."""
         self._is_interrupted = True
         if again:
             self._over.set()

@@ -38,10 +38,10 @@ from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
-PASS_STEP = 1_000  # more often than anybody resumes a run
+PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often
 EVENTS_UNTOLD_MAX = 10_000
 Sink = Callable[[Sequence[Event]], None]
-"""Told of events, many at a time: one by one would take longer than some tasks do."""
+"""Called with many events at a time: one by one would take longer than some tasks do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class RunOptions:
     runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
     retries: int = 0
     keep_all: bool = False
-    start: int = 1  # 2 if it is resumed for the first time
-    began_seconds: float = 0.0  # how long the run had gone on before it was broken off
+    start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
+    began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how a run goes.
+    """Callbacks that are told how a run goes.
 
-    ``on_interrupt`` is told how often the run was interrupted, and how many tasks run.
+    ``on_interrupt`` gets how often the run was interrupted, and how many tasks are running.
     """
 
     sinks: Sequence[Sink] = ()
@@ -77,7 +77,7 @@ class Listener:
 
 
 class WorkflowRun:
-    """Prepare it, then ``run`` once. The caller holds the run directory's lock.
+    """One run of a workflow: call `run` once. The caller holds the run directory's lock.
 
     Processes of the ``pools`` may have been launched already.
     """
@@ -105,7 +105,7 @@ class WorkflowRun:
         self._epoch_seconds = time.monotonic() - options.began_seconds
         self._finished = dict.fromkeys(complete_before, TaskState.COMPLETE)
         self._skipped = 0
-        self._pass: WorkflowPass | None = None  # under way
+        self._pass: WorkflowPass | None = None  # the pass under way
         self._passes = 0
         self._interrupts = 0
         self._latest_seconds = 0.0  # when a task last finished
@@ -116,7 +116,7 @@ class WorkflowRun:
     # --- from outside ----------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Begin nothing more; asked again, end what runs. Called on the loop."""
+        """Begin no more tasks; if asked again, end those that run. Call it on the event loop."""
         self._interrupts += 1
         if self._pass is not None:
             self._pass.interrupt(again=self._interrupts > 1)
@@ -129,7 +129,10 @@ class WorkflowRun:
     # --- the run ---------------------------------------------------------------------------------
 
     def run(self) -> RunOutcome:
-        """Run what is due, and again what that has changed. Raises StoreStopped."""
+        """How the run ended. Raises StoreStopped.
+
+        Runs the tasks that are due, in passes: a file made again may differ, and make more due.
+        """
         try:
             with _few_cycles_searched_for():
                 return self._run()
@@ -160,11 +163,11 @@ class WorkflowRun:
         pools: Mapping[NodeId, RunnerPool],
         outcomes: dict[TaskId, Outcome],
     ) -> dict[TaskId, Outcome]:
-        """Run the tasks that are due; return what all tasks have come to since."""
+        """The outcomes of all tasks, after running those that are due."""
         self._passes += 1
         for pool in pools.values():
             pool.launch(len(remaining))
-        # A kernel serves one run; the time of the next one goes on.
+        # A kernel serves one pass; the next pass has another, whose time goes on.
         kernel = AsyncioKernel(epoch_seconds=self._epoch_seconds)
         with ExitStack() as stack:
             session = kernel.run(self._main(kernel, prepared, remaining, pools, stack))
@@ -181,7 +184,7 @@ class WorkflowRun:
         stack: ExitStack,
     ) -> Session:
         options, directory = self._options, self._directory
-        # Attempts of one list of events must differ, and each pass has a store of its own.
+        # Names of attempts in one list of events must differ, but each pass has a new store.
         incarnation = options.start + PASS_STEP * (self._passes - 1)
         session = Session(
             kernel,
@@ -202,7 +205,7 @@ class WorkflowRun:
         )
         self._pass = WorkflowPass(kernel, session, remaining, housekeeping, self._tick)
         for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(ValueError, RuntimeError):  # not in the main thread: somebody else's
+            with suppress(ValueError, RuntimeError):  # not the main thread: signals are not ours
                 asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
         try:
             if self._interrupts:
@@ -231,7 +234,7 @@ class WorkflowRun:
         return Client(session.client(), session.homes(), list(specs), {}, session.wake)
 
     def _must_decide_again(self, prepared: Preparation) -> bool:
-        """Whether something was made again that skipped tasks had read: it may differ."""
+        """Whether files may have been made again, and differ, that skipped tasks had read."""
         failed = any(state is TaskState.FAILED for state in self._finished.values())
         unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
         return unclear and not failed and not self._interrupts
@@ -241,12 +244,12 @@ class WorkflowRun:
         complete = sum(state is TaskState.COMPLETE for state in states)
         failed = len(states) - complete
         unfinished = len(self._workflow) - len(states) - self._skipped
-        now = self._latest_seconds or self._now()  # what follows the last task is ours
+        now = self._latest_seconds or self._now()  # time after the last task is our own overhead
         self._emit(
             RunEnded(now, complete + self._skipped, failed, self._messages, self._store_calls)
         )
         if not failed and not unfinished:
-            # All that was wanted is elsewhere. After a failure, what is here is needed.
+            # All wanted files are in outputs/. After a failure, files in the depot are needed.
             shutil.rmtree(self._directory.depot, ignore_errors=True)
         return RunOutcome(complete, self._skipped, failed, unfinished, now)
 
@@ -291,7 +294,7 @@ class WorkflowRun:
     def _emit_decision(self, prepared: Preparation) -> None:
         now, ids = self._now(), self._workflow.task_ids
         fresh = [index for index in prepared.decision.skip if ids[index] not in self._finished]
-        if not self._passes:  # what a later pass skips was told, or has just run
+        if not self._passes:  # tasks that a later pass skips were reported before, or just ran
             for index in fresh:
                 self._emit(TaskSkipped(now, ids[index]))
         self._skipped = len(fresh)
@@ -302,7 +305,7 @@ class WorkflowRun:
 
 @contextmanager
 def _few_cycles_searched_for() -> Iterator[None]:
-    """All that there is now lives to the end, and of what comes there are few cycles."""
+    """Collect garbage rarely: objects that exist now stay, and new ones form few cycles."""
     thresholds = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -314,7 +317,7 @@ def _few_cycles_searched_for() -> Iterator[None]:
 
 
 def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
-    """All that is known of earlier runs, also of one that was killed and left its store."""
+    """The outcomes of earlier runs, also of a run that was killed and left its store."""
     outcomes = load_outcomes(directory.outcomes)
     if directory.store.is_dir():
         with EmbeddedStore(directory.store, lambda: inf, AsyncioKernel()) as store:
@@ -325,7 +328,7 @@ def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
 def fold(
     directory: RunDirectory, committed: Iterable[CommittedTask], outcomes: dict[TaskId, Outcome]
 ) -> dict[TaskId, Outcome]:
-    """What was known and what a store tells, on the disk before the store is removed."""
+    """The known outcomes and those of a store, saved on the disk before the store is removed."""
     known = {**outcomes, **outcomes_of(committed, {}, outcomes)}
     save_outcomes(directory.outcomes, known)
     shutil.rmtree(directory.store)
