@@ -1,6 +1,7 @@
-"""Functions and arguments on their way to a runner process: pickled.
+"""Pickles the arguments of a call, for a runner process.
 
-A future among the arguments, however deep, is a name in the pickle for the result of its call.
+A future among the arguments, however deep, stands in the pickle as the number of its call; the
+runner process puts that call's result in its place.
 """
 
 import io
@@ -18,7 +19,7 @@ from dataward.live.call_results import UNCHANGING
 
 
 class PendingCall(Item):
-    """A call until it has a result."""
+    """A call that has no result yet."""
 
     __slots__ = ("arguments", "function", "future", "is_started", "needs", "tries")
 
@@ -29,12 +30,12 @@ class PendingCall(Item):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> None:
-        """Raises TypeError or PicklingError if the arguments cannot travel."""
+        """Raises TypeError or PicklingError if the arguments cannot be sent."""
         super().__init__(-1, function.pace)
         self.future = future
         self.function = function
         self.is_started = False
-        self.tries = 0  # alone
+        self.tries = 0  # how often it was made in a bundle of its own
         self.needs: tuple[CallFuture[Any], ...] = ()
         if _is_plain(args, kwargs):
             self.arguments = pickle.dumps((args, kwargs), 5)
@@ -43,7 +44,7 @@ class PendingCall(Item):
 
 
 def _is_plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Nothing in them needs looking at. Quick to tell of numbers and texts, and lists of them."""
+    """Whether the arguments are only numbers and texts, or lists of them: they hold no futures."""
     if kwargs:
         return False
     return all(type(value) in UNCHANGING or _is_flat(value) for value in args)
@@ -79,7 +80,7 @@ class ForeignFutureError(TypeError):
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Notes the futures it meets."""
+    """Pickles each future as the number of its call, and notes it in ``needs``."""
 
     def __init__(self, file: io.BytesIO, owner: object) -> None:
         super().__init__(file, 5)

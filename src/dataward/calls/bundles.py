@@ -1,9 +1,9 @@
-"""Which calls travel together: decided as plain functions of what is known about them.
+"""Decides which calls are sent together, in one bundle.
 
-A call that takes microseconds must not travel alone, and calls that take seconds must not wait
-for each other. Nobody says beforehand which they are, so each function is timed: its first call
-goes by itself, later bundles grow as long as they take less than a moment. A call whose only
-unfinished dependencies are in the bundle joins it: a chain or a small tree is then one journey.
+A call that takes microseconds must not be sent alone, and calls that take seconds must not wait
+for each other. Nobody says beforehand how long calls take, so each function is timed: its first
+call is sent alone, later bundles grow while they take less than ``target_seconds``. A call whose
+unfinished dependencies are all in the bundle joins it: a chain or a small tree is then one bundle.
 """
 
 from collections import deque
@@ -16,27 +16,27 @@ from dataward.node.lead import believed
 
 @dataclass(frozen=True, slots=True)
 class BundleSettings:
-    target_seconds: float = 0.05  # a bundle that takes so long is large enough
-    growth: int = 8  # of one function, at most so many times as many as ever before
+    target_seconds: float = 0.05  # a bundle that takes this long is large enough
+    growth: int = 8  # at most this many times as many calls of one function as ever came back
     calls_max: int = 2000
-    ahead: int = 2  # bundles per slot: one runs, one is on its way
+    ahead: int = 2  # bundles for each slot: one runs, one is on its way
 
 
 class Pace:
-    """How long the calls of one function take, as far as is known."""
+    """How long the calls of one function take, as measured so far."""
 
     __slots__ = ("__weakref__", "largest", "seconds")
 
     def __init__(self) -> None:
-        self.seconds = -1.0  # of one call, lately
-        self.largest = 0  # so many have come back together
+        self.seconds = -1.0  # of one recent call; -1: not known
+        self.largest = 0  # the most calls of it that have come back in one bundle
 
     @property
     def is_known(self) -> bool:
         return self.seconds >= 0
 
     def learn(self, calls: int, seconds: float) -> None:
-        """So many calls took so long. What is slower than expected is believed at once."""
+        """Record that this many calls took this long. A slower value is believed at once."""
         self.seconds = believed(self.seconds, seconds / calls)
         self.largest = max(self.largest, calls)
 
@@ -51,8 +51,8 @@ class Item:
         self.pace = pace
         self.missing = 0  # dependencies that have not finished
         self.dependants: list[Item] | None = None
-        self.alone = False  # its company died with it once
-        self.gone = False  # cancelled, or failed for what it depends on: not to be made
+        self.alone = False  # to be sent alone: the process that made its bundle died
+        self.gone = False  # finished, or cancelled, or a dependency failed: not to be made
 
 
 class BundleDraft:
@@ -62,14 +62,14 @@ class BundleDraft:
 
     def __init__(self, settings: BundleSettings) -> None:
         self.items: list[Item] = []
-        self.inside: dict[int, int] = {}  # how many dependencies of a waiting call are in it
+        self.inside: dict[int, int] = {}  # for a waiting call: how many dependencies are in here
         self._settings = settings
         self._seconds = 0.0
         self._counts: dict[Pace, int] = {}
 
     @property
     def is_full(self) -> bool:
-        """No call fits any more, whichever it is."""
+        """Whether no further call fits, whichever it is."""
         if not self.items:
             return False
         first, settings = self.items[0], self._settings
@@ -101,14 +101,14 @@ class BundleDraft:
 
 @dataclass
 class Bundler:
-    """Calls that wait, those that are ready, and which of them go next."""
+    """Knows which calls are ready, and puts the next bundle together."""
 
     slots: int
     settings: BundleSettings = field(default_factory=BundleSettings)
     ready: "deque[Item]" = field(default_factory=deque)
 
     def add(self, item: Item, needs: Iterable[Item]) -> None:
-        """``needs`` are the unfinished ones among the calls whose results it takes."""
+        """Add a call; ``needs`` are the unfinished calls whose results it takes."""
         for need in needs:
             item.missing += 1
             if need.dependants is None:
@@ -120,7 +120,8 @@ class Bundler:
     def next_bundle(self) -> list[Item]:
         """Calls in an order in which they can be made; empty if none is ready.
 
-        Of the ready ones it takes its share, so that no slot idles while another has a queue.
+        A bundle takes only a share of the ready calls, so that no slot idles while another has a
+        queue.
         """
         ready = self.ready
         share = ceil(len(ready) / (self.slots * self.settings.ahead))
@@ -131,11 +132,11 @@ class Bundler:
             if not seed.gone:
                 _take(seed, draft)
             elif not draft.items:
-                share = max(share, 1)  # those before were gone: the next one is the first
+                share = max(share, 1)  # all before were gone, so the bundle still has no call
         return draft.items
 
     def finished(self, bundle: list[Item]) -> None:
-        """All of these have results now: whoever lacked nothing else is ready."""
+        """Record that these calls have results; calls that waited for no others are now ready."""
         together = {item.number for item in bundle}
         for item in bundle:
             for child in item.dependants or ():
@@ -145,7 +146,7 @@ class Bundler:
             item.dependants = None
 
     def try_alone(self, bundle: list[Item]) -> None:
-        """Their process died, through the fault of one of them: each goes by itself now."""
+        """Send each of these calls alone from now on: one of them made their process die."""
         for item in reversed(bundle):
             item.alone = True
             if not item.missing:
@@ -153,13 +154,13 @@ class Bundler:
 
 
 def _take(seed: Item, draft: BundleDraft) -> None:
-    """Add a call, and depth first those that then lack nothing from outside the bundle."""
+    """Add a call and, depth first, the calls whose missing results are then all in the bundle."""
     stack = [seed]
     inside = draft.inside
     while stack and not draft.is_full:
         item = stack.pop()
         if not draft.has_room_for(item):
-            continue  # it is ready when this bundle has come back
+            continue  # it becomes ready when this bundle has come back
         draft.add(item)
         complete = []
         for child in item.dependants or ():

@@ -1,6 +1,7 @@
-"""Where an executor keeps its files. One of its own goes when nobody holds this any more.
+"""The directory of an executor's files. A temporary one is removed with its last reference.
 
-One whose process was killed stays, until the next executor finds it: nobody has it locked then.
+If the process was killed, the directory stays until the next executor finds that nobody has it
+locked, and removes it.
 """
 
 import os
@@ -16,12 +17,12 @@ from dataward.errors import OutputError
 from dataward.stores.journal import DirectoryLock, is_abandoned
 
 _PREFIX = "dataward-calls-"
-_HELD = "held"  # in it is the lock: no other directory of ours has that
-_YOUNG_SECONDS = 60.0  # others may still be about to lock theirs
+_HELD = "held"  # the lock's directory; only temporary directories have it
+_YOUNG_SECONDS = 60.0  # a directory this young may be about to be locked
 
 
 class CallDirectory:
-    """Held by the executor's loop while it runs, and by every result that may be asked for."""
+    """Referenced by the executor's loop while it runs, and by every result still to be read."""
 
     __slots__ = ("__weakref__", "_calls", "_is_ours", "path")
 
@@ -35,7 +36,7 @@ class CallDirectory:
             weakref.finalize(self, _remove, str(self.path), os.getpid(), lock)
 
     def make(self) -> None:
-        """Raises OutputError, also if there is something in one that is not its own."""
+        """Make the directory. Raises OutputError, also if the user's directory is not empty."""
         try:
             if self._is_ours:
                 remove_abandoned(self.path.parent)
@@ -53,13 +54,13 @@ class CallDirectory:
 
 
 def _remove(path: str, process: int, lock: DirectoryLock) -> None:
-    if os.getpid() == process:  # not in a fork of the caller's
+    if os.getpid() == process:  # not in a fork of this process
         shutil.rmtree(path, ignore_errors=True)
         lock.release()
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove what executors of this user have left there whose processes were killed."""
+    """Remove directories left there by this user's executors whose processes were killed."""
     with suppress(OSError):
         for entry in os.scandir(place):
             if entry.name.startswith(_PREFIX) and _is_abandoned(entry):

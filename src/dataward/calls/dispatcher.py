@@ -1,7 +1,7 @@
-"""Calls meet the node: bundled, submitted as tasks, their futures told of what they came to.
+"""Bundles calls, submits the bundles as tasks, and sets the results of their futures.
 
-Behind it is a session like that of ``dataward run``: the same node, store, depot and runner
-processes. All of this happens in the thread of a `CallLoop`.
+The tasks run in a session like that of ``dataward run``: the same node, store, depot and runner
+processes. Everything here runs in the thread of a `CallLoop`.
 """
 
 import logging
@@ -32,18 +32,18 @@ from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import best_node, candidates_for
 from dataward.strategies.registry import strategy_named
 
-TRIES_ALONE = 2  # a call whose process dies so often, with nobody else in it, is the cause
-WATCH_SECONDS = 1.0  # how soon it is noticed that the store has stopped
+TRIES_ALONE = 2  # a call whose process dies this often, with no other call in it, is the cause
+WATCH_SECONDS = 1.0  # how soon a stopped store is noticed
 STRATEGY = "adage-no-replication"
 
 _log = logging.getLogger("dataward")
 
 
 class Dispatcher:
-    """Make it inside ``kernel.run``. After that, ``close`` it.
+    """Create it inside ``kernel.run``, and `close` it afterwards.
 
-    ``on_gone`` is told of a bundle when nobody has a future of it any more, in whatever thread
-    the last one went.
+    ``on_gone`` is called with a bundle's id when the last future of the bundle is garbage, in the
+    thread in which that happens.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Dispatcher:
         self._on_gone = on_gone
         self._reader = RecentFiles()
         self._bundler = Bundler(machine.nodes * machine.slots)
-        self._journeys: dict[TaskId, Journey] = {}  # under way
+        self._journeys: dict[TaskId, Journey] = {}  # the bundles under way
         self._load: dict[NodeId, float] = dict.fromkeys(machine.node_ids, 0.0)
         self._outside: dict[FileId, Place] = {}
         self._failures: dict[TaskId, AttemptEnded] = {}
@@ -96,19 +96,19 @@ class Dispatcher:
         return not self._journeys and not self._bundler.ready
 
     def stop(self) -> None:
-        """End everything that runs, at once."""
+        """End all running calls at once."""
         self._session.stop()
 
     def close(self) -> None:
         """After ``kernel.run``: wait for processes and threads, and let go of all files.
 
-        The directory goes with the last result that somebody may still ask for.
+        The directory is removed with the last result that may still be read.
         """
         self._session.close()
         self._directory = None
 
     def break_off(self, error: BrokenExecutor) -> None:
-        """Nothing more will be made: all who wait are told."""
+        """Make no more calls: the futures of all unfinished calls get the error."""
         for call in self._unfinished():
             self.fail(call, error)
         self._bundler.ready.clear()
@@ -122,7 +122,7 @@ class Dispatcher:
             call.future.cancel()
 
     def on_cancelled(self, future: CallFuture[Any]) -> None:
-        """Whoever depends on a cancelled call is cancelled too."""
+        """Cancel the calls that depend on a cancelled call."""
         cancelled = future.pending
         if cancelled is not None:
             self._let_go(cancelled)
@@ -130,7 +130,7 @@ class Dispatcher:
                 child.future.cancel()
 
     def take_in(self, call: PendingCall) -> None:
-        """A new call; it waits until the calls it needs are made."""
+        """Take a new call; it waits until the calls it needs are made."""
         if call.future.done():
             return  # cancelled already
         call.future.pending = call
@@ -144,7 +144,7 @@ class Dispatcher:
         self._bundler.add(call, unfinished)
 
     def _share_fate(self, call: PendingCall, need: CallFuture[Any]) -> None:
-        """What it depends on has no result and never will."""
+        """Cancel or fail a call like the call it depends on, which will never have a result."""
         if need.cancelled():
             call.future.cancel()
         else:
@@ -166,7 +166,7 @@ class Dispatcher:
                 yield call
 
     async def send(self) -> None:
-        """Have as many bundles under way as keep all slots busy."""
+        """Send bundles until enough are under way to keep all slots busy."""
         limit = self._machine.nodes * self._machine.slots * BundleSettings().ahead
         while len(self._journeys) < limit:
             items = self._bundler.next_bundle()
@@ -205,7 +205,7 @@ class Dispatcher:
         self._session.wake(node)
 
     def _choose_node(self, inputs: Sequence[InputFile]) -> NodeId:
-        """Where the fewest input bytes are missing; of equals, where the least is under way."""
+        """The node that lacks the fewest input bytes; of equals, the one with fewest bundles."""
         copies = [Copy(f.id, node) for f in inputs for node in self._session.holders(f.id)]
         return best_node(candidates_for(inputs, copies, self._load))
 
@@ -215,14 +215,14 @@ class Dispatcher:
         if self._on_event is not None:
             try:
                 self._on_event(event)
-            except Exception:  # the caller's, and none of the node's business
+            except Exception:  # an error in the user's code must not stop the node
                 _log.exception("on_event raised an error for %r", event)
         if type(event) is AttemptEnded:
             if event.outcome is AttemptOutcome.FAILED:
                 self._failures[event.task] = event
         elif type(event) is TaskFinished:
             journey = self._journeys.pop(event.task, None)
-            if journey is not None:  # else told twice
+            if journey is not None:  # otherwise this is the second such event
                 self._on_finished(journey, event.state)
 
     def _on_finished(self, journey: Journey, state: TaskState) -> None:
@@ -262,7 +262,10 @@ class Dispatcher:
         return place.path
 
     def _on_lost(self, journey: Journey, failure: AttemptEnded | None) -> None:
-        """The process died. Of several calls nobody knows whose doing it was."""
+        """Try the calls again, each alone: their process died, and any of them may be the cause.
+
+        A call that was alone fails if it was too slow, or was tried often enough.
+        """
         self._kernel.spawn(self._forget([journey.id]), "forget")
         calls = journey.calls
         if len(calls) == 1:
@@ -275,7 +278,7 @@ class Dispatcher:
         self._bundler.try_alone(list(calls))
 
     def fail(self, call: PendingCall, error: BaseException) -> None:
-        """It has no result and never will, and nor have those that depend on it."""
+        """Fail a call, and all calls that depend on it, with this error."""
         stack = [call]
         while stack:
             failed = stack.pop()
@@ -287,13 +290,13 @@ class Dispatcher:
             future.set_exception(error)
 
     def _let_go(self, call: PendingCall) -> None:
-        """It is as good as done. Its needs may go, if nobody else wants them."""
+        """Mark a call as finished. It no longer keeps the results that it needed."""
         call.gone = True
         call.needs = ()
         call.future.pending = None
 
     def collect(self, gone: Sequence[TaskId]) -> None:
-        """Drop results that nobody can ask for, and the store's memory of how they were made."""
+        """Drop results that nobody can ask for any more, and their tasks from the store."""
         for bundle in gone:
             self._session.drop(FileId(f"{bundle}.results"))
         self._kernel.spawn(self._forget(gone), "forget")
@@ -307,7 +310,7 @@ def _dependants(call: Item) -> list[PendingCall]:
 
 
 def _started(items: Sequence[Item]) -> list[PendingCall]:
-    """Those to be made. One that was just cancelled takes along those that depend on it."""
+    """The calls to be made, without those just cancelled and those that depend on them."""
     wanted: list[PendingCall] = []
     for call in items:
         assert isinstance(call, PendingCall)

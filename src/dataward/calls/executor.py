@@ -1,7 +1,7 @@
-"""``dataward.Executor``: Python functions on a node's slots, as `concurrent.futures` has it.
+"""``dataward.Executor``: an executor of `concurrent.futures` that makes calls on nodes' slots.
 
 A future passed as an argument is a dependency, so that a DAG is written as plain calls. This is
-the caller's side; behind it, in a thread of its own, is `CallLoop`.
+the caller's side; the calls are made by a `CallLoop` in a thread of its own.
 """
 
 import os
@@ -28,17 +28,18 @@ T = TypeVar("T")
 
 
 class CallExecutor(Executor):
-    """Makes calls in processes of their own, several at a time.
+    """Makes calls in other processes, several at a time.
 
     ``slots`` says how many at a time (default: as many as there are cores) on each of ``nodes``.
-    Everything is kept in ``directory``, which must be new or empty, or in one of its own that
-    goes when nobody can ask for a result any more. A call that runs longer than
-    ``time_limit_seconds`` is ended with its process. ``on_event`` is told of everything that
-    happens, in the executor's own thread.
+    All files are kept in ``directory``, which must be new or empty, or else in a temporary
+    directory that is removed when no result can be asked for any more. A call that runs longer
+    than ``time_limit_seconds`` is ended with its process. ``on_event`` is called with every event,
+    in the executor's own thread.
 
     A future may be an argument of a later call, also within lists, dictionaries and objects: the
-    call gets its result. If that call failed, so does this one, with the same error; if it was
-    cancelled, so is this one. A call may be made twice if a process dies in which others were made.
+    later call gets the future's result. If the earlier call failed, the later one fails with the
+    same error; if it was cancelled, the later one is cancelled. A call may be made twice if the
+    process dies in which it was made together with others.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class CallExecutor(Executor):
             on_event,
         )
         self._loop.start()
-        # Forgotten without a shutdown, it makes the calls that are left and ends, as the
-        # standard's do. At the interpreter's exit, `calls.loop` sees to that.
+        # An executor that is garbage without a shutdown makes the calls that are left and ends, as
+        # those of the standard library do. At the interpreter's exit, `calls.loop` does this.
         weakref.finalize(self, self._loop.finish, cancel=False).atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> CallFuture[T]:
-        """Have a function called. Raises PicklingError if it or its arguments cannot travel."""
+        """The future of a call. Raises PicklingError if function or arguments cannot be sent."""
         future: CallFuture[T] = CallFuture(self._loop)
         pending = PendingCall(future, self._functions.find(fn), args, kwargs)
         with self._lock:
@@ -89,7 +90,7 @@ class CallExecutor(Executor):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[T]:
-        """As `concurrent.futures` has it. Small calls are bundled, so chunks are seldom needed."""
+        """As in `concurrent.futures`. Small calls are bundled, so chunks are seldom needed."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if chunksize == 1:

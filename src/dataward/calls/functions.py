@@ -1,8 +1,8 @@
-"""Functions that are called: each pickled when first seen, and again when it is another.
+"""Pickles the functions that are called: each when first seen, and again when it has changed.
 
-A function that a runner process can import travels by name. Any other one travels by value, with
-the globals it uses; so one of those that is bound anew makes it another function. Something in
-them that is changed in place is not noticed: comparing would cost more than sending.
+A function that a runner process can import is sent by name. Any other function is sent by value,
+with the globals it uses; assigning one of these globals counts as a change of the function. An
+object that is changed in place is not noticed: comparing would cost more than sending.
 """
 
 import importlib.machinery
@@ -27,7 +27,7 @@ FUNCTIONS_MAX = 1000
 
 
 class Function:
-    """A function on its way."""
+    """A pickled function."""
 
     __slots__ = ("digest", "name", "pace", "pickled")
 
@@ -47,7 +47,7 @@ class FunctionTable:
         self._lock = threading.Lock()
 
     def find(self, function: Any) -> Function:
-        """Raises TypeError if it cannot be called, PicklingError if it cannot travel."""
+        """The pickled function. Raises TypeError if it cannot be called, or PicklingError."""
         known = self._known.get(id(function))
         if known is not None:
             _, held, found = known
@@ -64,14 +64,15 @@ class FunctionTable:
         dumped = _pickled(function, name)
         with self._lock:
             found = Function(name, dumped, self._pace_of(function))
-            if type(function) is FunctionType:  # others may change unseen: a method's object
-                self._known[id(function)] = (function, held, found)  # nobody else gets its id
+            if type(function) is FunctionType:  # others may change unnoticed: a method's object
+                # The table keeps the function, so that no other object gets its id.
+                self._known[id(function)] = (function, held, found)
                 if len(self._known) > FUNCTIONS_MAX:
                     self._known.popitem(last=False)
         return found
 
     def _pace_of(self, function: Any) -> Pace:
-        """Functions made by the same line of code are taken to be as fast as each other."""
+        """The pace of a function; functions made by the same line of code share one."""
         inner = _unwrapped(function)
         kind = (type(function), name_of(function), getattr(inner, "__code__", type(inner)))
         pace = self._paces.get(kind)
@@ -87,7 +88,7 @@ def name_of(function: Any) -> str:
 
 
 def _unwrapped(function: Any) -> Any:
-    """What a partial function or a method is of."""
+    """The function inside of partial functions and methods."""
     while isinstance(function, partial | MethodType):
         function = function.func if isinstance(function, partial) else function.__func__
     return function
@@ -110,9 +111,9 @@ def _pickled(function: Any, name: str) -> bytes:
 
 @cache
 def _can_be_imported(name: str) -> bool:
-    """Whether another process finds this module where this one would, not only has it loaded."""
+    """Whether another process can import this module, from the same file as this process."""
     if name == "__main__":
-        return True  # cloudpickle knows that it cannot
+        return True  # it cannot, but cloudpickle handles that
     path, spec = None, None
     parts = name.split(".")
     for depth in range(1, len(parts) + 1):
@@ -137,7 +138,7 @@ def _find_spec(name: str, path: Any) -> importlib.machinery.ModuleSpec | None:
 
 
 def _held_by(function: Any) -> list[Any]:
-    """Everything that is pickled along with a function, as far as it can be bound anew."""
+    """The values that are pickled along with a function and that may be assigned again."""
     if type(function) is not FunctionType or _travels_by_name(function):
         return []
     held: list[Any] = []
@@ -161,7 +162,7 @@ def _held_directly(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not yet bound
+        except ValueError:  # not yet assigned
             yield None
     find = function.__globals__.get
     for name in _names_in(function.__code__):
@@ -170,7 +171,7 @@ def _held_directly(function: FunctionType) -> Iterator[Any]:
 
 @lru_cache(FUNCTIONS_MAX)
 def _names_in(code: CodeType) -> tuple[str, ...]:
-    """Every name that may be a global; some are attributes only, which does no harm."""
+    """Every name that may be a global; some are only names of attributes, which does no harm."""
     names = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -17,7 +17,7 @@ Read = Callable[[str], ResultsFile]
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the error itself
-    """Where in the runner process a call raised its error."""
+    """The traceback of a call's error, from the runner process."""
 
     def __init__(self, trace: str) -> None:
         self.trace = trace
@@ -28,7 +28,7 @@ class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the erro
 
 
 class StoredResults:
-    """A file of results, until the last future that may be asked for one of them is gone."""
+    """A file of results; when the last future that refers to it is gone, ``on_gone`` is called."""
 
     __slots__ = ("_on_gone", "_read", "directory", "path", "size_bytes", "source")
 
@@ -44,7 +44,7 @@ class StoredResults:
         self.source = source  # the bundle it came from
         self.path = path
         self.size_bytes = size_bytes
-        self.directory = directory  # held, for it goes when nobody holds it
+        self.directory = directory  # a reference, which keeps the directory from being removed
         self._read = read
         self._on_gone = on_gone
 
@@ -56,7 +56,7 @@ class StoredResults:
 
 
 class InDepot:
-    """Stands for a result in its future while nobody has asked for it."""
+    """Stands for a result in its future until somebody asks for it."""
 
     __slots__ = ("place", "stored")
 
@@ -66,9 +66,10 @@ class InDepot:
 
 
 class _Turn:
-    """A future's condition, as the standard's code expects one.
+    """Behaves as the `threading.Condition` that the standard library's `Future` expects.
 
-    A true one is made only when somebody waits: they take 1.5 KB, and futures come in millions.
+    A real condition is made only when somebody waits: each takes 1.5 KB, and there may be millions
+    of futures.
     """
 
     __slots__ = ("_future",)
@@ -100,16 +101,16 @@ class _Turn:
 
 
 class FutureOwner(Protocol):
-    """Who will make the call."""
+    """The loop that will make the call."""
 
     def on_cancelled(self, future: "CallFuture[Any]") -> None:
-        """Told once, from any thread."""
+        """Called once for a cancelled future, from any thread."""
 
 
 class CallFuture(Future[T]):
-    """As any other of `concurrent.futures`, and as small as can be.
+    """A future as in `concurrent.futures`, made to take little memory.
 
-    A cancelled one is done at once, for whoever waits, and so are those that depend on it.
+    A cancelled future is done at once, and so are the futures of calls that depend on it.
     """
 
     __slots__ = (
@@ -127,7 +128,7 @@ class CallFuture(Future[T]):
     )
 
     def __init__(self, owner: "FutureOwner") -> None:
-        # What the standard's own would do, but for the condition.
+        # The same as the standard library's `__init__`, except for the condition.
         self._lock = threading.RLock()
         self._sleepers: threading.Condition | None = None
         self._state = PENDING
@@ -145,7 +146,7 @@ class CallFuture(Future[T]):
         return _Turn(self)
 
     def result(self, timeout: float | None = None) -> T:
-        """What the call returned. The first one to ask reads it from the disk."""
+        """What the call returned. It is read from the disk when it is first asked for."""
         value: Any = super().result(timeout)
         if type(value) is InDepot:
             value = self._result = value.stored.value(value.place)
@@ -164,7 +165,7 @@ class CallFuture(Future[T]):
         return True
 
     def start(self) -> bool:
-        """The call goes its way, unless it has been cancelled."""
+        """Whether the call may be made; False if it has been cancelled."""
         with self._lock:
             if self._state != PENDING:
                 return False
@@ -179,7 +180,7 @@ class CallFuture(Future[T]):
 
 
 def error_of(result: Result) -> BaseException:
-    """What a call raised, with its traceback as the cause."""
+    """The error that a call raised, with its traceback as the cause."""
     try:
         error: BaseException = pickle.loads(result.value)
     except Exception as problem:

@@ -1,4 +1,4 @@
-"""A bundle of calls on its way: what is sent, and as which task."""
+"""A bundle of calls under way: the file that is sent, and the task that makes the calls."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from dataward.model.workflow import FileId, TaskId
 
 
 class Journey:
-    """A bundle of calls on its way."""
+    """A bundle of calls under way."""
 
     __slots__ = ("calls", "functions", "id", "node", "payload", "results")
 

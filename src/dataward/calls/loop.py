@@ -1,4 +1,4 @@
-"""The thread in which an executor makes its calls, and what other threads may ask of it."""
+"""The thread in which an executor's dispatcher runs, and the methods other threads may call."""
 
 import asyncio
 import threading
@@ -52,7 +52,7 @@ class CallLoop:
     # --- from other threads ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Raises what keeps it from starting."""
+        """Start the thread. Raises the error if it cannot start."""
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
@@ -60,7 +60,7 @@ class CallLoop:
         _running.add(self)
 
     def add(self, call: PendingCall) -> None:
-        """Have a call made. Raises BrokenExecutor if none is made any more."""
+        """Have a call made. Raises BrokenExecutor if the thread has failed."""
         self._inbox.append(call)
         if self._failure is not None:
             raise self._break_off(self._failure)
@@ -71,14 +71,14 @@ class CallLoop:
         self._wake()
 
     def finish(self, *, cancel: bool) -> None:
-        """End when all calls are made, or those under way only."""
+        """End when all calls are made; with ``cancel``, when those under way are."""
         self._cancels = self._cancels or cancel
         self._is_finishing = True
         self._is_woken = False
         self._wake()
 
     def join(self) -> None:
-        if threading.current_thread() is not self._thread:  # else a callback of a future's
+        if threading.current_thread() is not self._thread:  # a future's callback would be in it
             self._thread.join()
 
     def _wake(self) -> None:
@@ -89,7 +89,7 @@ class CallLoop:
                 self._call_soon(dispatcher.work.set)
 
     def _on_gone(self, source: str) -> None:
-        """Nobody has a future of this bundle any more. Called from wherever the last one went."""
+        """The last future of this bundle is gone. Called from any thread."""
         self._garbage.append(source)
         if not self._is_collecting:
             self._is_collecting = True
@@ -112,7 +112,7 @@ class CallLoop:
             self._failure = error
             self._break_off(error)
         finally:
-            # Let go of everything, so that the directory goes with the last result.
+            # Keep no reference, so that the directory is removed with the last result.
             self._dispatcher = self._directory = None
             self._started.set()
 
@@ -156,7 +156,7 @@ class CallLoop:
         return dispatcher.is_idle
 
     def _break_off(self, failure: BaseException) -> BrokenExecutor:
-        """Nothing more will be made: all who wait are told. Returns what they are told."""
+        """The error that the futures of all unfinished calls get: no more calls are made."""
         error = BrokenExecutor(f"the executor has broken down: {failure}")
         error.__cause__ = failure
         dispatcher = self._dispatcher
@@ -189,7 +189,7 @@ _running: "weakref.WeakSet[CallLoop]" = weakref.WeakSet()
 
 
 def _finish_all() -> None:
-    """Make the calls that are left, as the standard's executors do."""
+    """Make the calls that are left, as the standard library's executors do."""
     loops = list(_running)
     for loop in loops:
         loop.finish(cancel=False)
@@ -197,6 +197,6 @@ def _finish_all() -> None:
         loop.join()
 
 
-# A session needs threads, and by the time of `atexit` none can be started. Callbacks run last in,
+# A session needs threads, and none can be started once `atexit` runs. These callbacks run last in,
 # first out: this one before that of `concurrent.futures.thread`, which `session` has imported.
 threading._register_atexit(_finish_all)  # type: ignore[attr-defined]
