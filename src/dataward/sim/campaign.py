@@ -1,4 +1,4 @@
-"""Many seeds of trouble against the node: the proof side of the simulator."""
+"""Trials of the node: one seed draws a cluster, settings and faults, and invariants are checked."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from dataward.sim.simulation import Simulation, SimulationResult
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 
-PATIENCE = 400.0  # leases that a run may last beyond its own length before it counts as stuck
+PATIENCE = 400.0  # a run counts as stuck when it lasts this many leases beyond its own length
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def run_trial(
     make_shard: Callable[[int], Shard] = Shard,
     sinks: tuple[Callable[[Event], None], ...] = (),
 ) -> Trial:
-    """Simulate one seed under a fault plan. Raises InvariantBroken or Stuck if it goes wrong."""
+    """The trial of one seed under a fault plan. Raises InvariantBroken or Stuck if it fails."""
     bounds = makespan_bounds(
         workflow,
         nodes=len(platform.machines),
@@ -66,7 +66,7 @@ def run_trial(
 
 
 def checker_of(simulation: Simulation) -> Checker:
-    """Books for a simulation, to ``watch`` it with."""
+    """A checker for a simulation, to be passed to its `watch`."""
     platform = simulation.platform
     cores = {machine.id: machine.cores for machine in platform.machines}
     now = simulation.kernel.now
@@ -76,14 +76,14 @@ def checker_of(simulation: Simulation) -> Checker:
 
 
 def small_cluster(seed: int, nodes: int = 8) -> Platform:
-    """A cluster whose every measure is drawn from the seed, so that trials differ in all ways."""
+    """A cluster whose sizes and speeds are all drawn from the seed, so that trials differ."""
     random = seeded(seed, "cluster")
     machines = tuple(
         Machine(
             NodeId(f"n{i}"),
             cores=random.choice((1, 2, 4)),
             speed=random.choice((0.5, 1.0, 1.0, 2.0)),
-            # Some too small for the larger tasks, but never all of them.
+            # Some disks are too small for the larger tasks, but never all of them.
             capacity_bytes=1e12 if i % 3 == 0 else random.choice((4e9, 1e12)),
         )
         for i in range(nodes)

@@ -1,4 +1,4 @@
-"""Simulated wires: messages with latency, and files that share links max-min fairly."""
+"""The simulated links: latencies of messages, and files that share links max-min fairly."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Links:
 
 @dataclass(slots=True)
 class Move:
-    """Bytes on their way; ``failed`` if they will not arrive."""
+    """Bytes on their way between two nodes; ``failed`` if they will not arrive."""
 
     number: int
     done: VirtualFlag
@@ -34,7 +34,7 @@ class Move:
 
 @dataclass
 class Fabric:
-    """All links of a platform, and what moves over them."""
+    """All links of a platform, and the files that move over them."""
 
     kernel: VirtualKernel
     platform: Platform
@@ -66,7 +66,7 @@ class Fabric:
     # --- where things go -------------------------------------------------------------------------
 
     def route(self, source: NodeId, target: NodeId) -> tuple[LinkIndex, ...]:
-        """Links a file crosses, from disk to disk; the origin's disk is never the limit."""
+        """The links a file crosses, from disk to disk; the origin's disk is never the limit."""
         to = self.links[target]
         here = self._site_of.get(source, self.platform.origin_site)
         there = self._site_of[target]
@@ -113,7 +113,7 @@ class Fabric:
             self._settle_soon()
 
     def cut(self, node: NodeId, from_others: Callable[[NodeId], bool] = lambda _: True) -> None:
-        """Fail whatever moves between a node and those others; with no others given, all of it."""
+        """Fail all moves between a node and the others for which ``from_others`` is true."""
         for move in list(self._moves.get(node, {}).values()):
             far = move.ends[0] if move.ends[1] == node else move.ends[1]
             if from_others(far):
@@ -122,7 +122,7 @@ class Fabric:
                 move.done.set()
 
     def _settle_soon(self) -> None:
-        """Find the new rates once everything of this instant has happened."""
+        """Compute the new rates once every change of this instant has been made."""
         if not self._settling:
             self._settling = True
             self.kernel.call_at(self.kernel.now(), self._settle)

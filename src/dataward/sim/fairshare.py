@@ -8,31 +8,32 @@ its bottleneck, one link of its route. Rates are max-min fair exactly when, on e
 - the flows it holds back share evenly what the other flows leave, and
 - no flow held back elsewhere runs faster than the link's level,
 
-so a change is repaired link by link: a link whose share moved tells the other links of the flows it
-holds back, and nobody else. Links are repaired lowest level first, because a level depends only on
-lower ones; each affected link is then repaired about once. Rates are kept per link, not per flow:
-of some 1,300 flows whose rate moves when one of 10,000 ends, only about five change bottleneck.
+so a change is repaired link by link: a link whose level changed tells the other links of the flows
+it holds back, and no others. Links are repaired lowest level first, because a level depends only on
+lower levels; each affected link is then repaired about once. Rates are kept per link, not per flow:
+of some 1,300 flows whose rate changes when one of 10,000 flows ends, only about five change
+bottleneck.
 """
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 
-# Two levels closer than this are a tie: a flow then stays with the bottleneck it has. Without it,
+# Two levels closer than this are a tie: a flow then stays with the bottleneck it has. Otherwise
 # rounding would pass a flow to and fro between two links that fill at the same level.
 TIE = 1e-12
 
-# A level that would move by less than this is left alone; what rounding alone moved is not news.
-# The comparison is with the level in force, so what is left alone does not add up.
+# A level that would change by less than this is left as it is: such a change comes from rounding.
+# The comparison is with the level in force, so that changes left out do not add up.
 NOISE = 1e-14
 
-# A link is summed afresh after this many repairs, or as many as it has flows if that is more: then
-# rounding does not build up, and summing costs no more than the repairs did.
+# A link's flows are summed again after this many repairs, or after as many as it has flows if that
+# is more: then rounding does not build up, and summing costs no more than the repairs did.
 AGE_MAX = 512
 
 
 class Link:
-    """A shared capacity, and what the solver knows of the flows across it."""
+    """A shared capacity, and the solver's sums over the flows across it."""
 
     __slots__ = (
         "age",
@@ -58,14 +59,14 @@ class Link:
         # The summed rates of the flows that are held back elsewhere, and a bound on the fastest.
         self.used = 0.0
         self.top = 0.0
-        # Repairs since `used` was last summed afresh.
+        # Repairs since `used` was last summed from the flows.
         self.age = 0
         self.dirty = False
         self.changed = False
 
 
 class Flow:
-    """One sender's claim on a route; it runs at its bottleneck's level."""
+    """One sender's use of a route; its rate is its bottleneck's level."""
 
     __slots__ = ("bottleneck", "links")
 
@@ -77,19 +78,19 @@ class Flow:
 class FairShare:
     """The max-min fair rates of a changing set of flows.
 
-    Changes are gathered and cost little; `solve` brings every level up to date at once. Between
-    the two, levels mean nothing. Results depend on the order of the calls and on nothing else.
+    Changes are gathered and cost little; `solve` brings every level up to date at once. Between a
+    change and `solve`, levels mean nothing. Results depend only on the order of the calls.
     """
 
     def __init__(self, *, repairs_per_flow_max: float = 1.0) -> None:
-        """Past `repairs_per_flow_max` repairs per flow, `solve` fills the whole network anew.
+        """After `repairs_per_flow_max` repairs per flow, `solve` fills the whole network again.
 
-        A repair costs about what filling costs per flow. One change never came near that many; a
-        batch that changes most flows at once does, and is then cheaper to fill.
+        A repair costs about what filling costs per flow. One change never came near that many
+        repairs; a batch that changes most flows at once does, and filling is then cheaper.
         """
         self.links: list[Link] = []
-        # What changes and solves touched: links whose level moved, flows whose bottleneck did
-        # (with repeats). The caller empties them.
+        # The links whose level changed, and the flows whose bottleneck changed (with repeats). The
+        # caller empties both lists.
         self.changed: list[Link] = []
         self.moved: list[Flow] = []
         self._flows: dict[Flow, None] = {}
@@ -105,7 +106,7 @@ class FairShare:
     def set_capacity(self, link: Link, capacity: float) -> None:
         assert 0 <= capacity < inf
         link.capacity = capacity
-        # Rounding left in `used` was small beside the old capacity, perhaps not beside the new.
+        # Rounding errors in `used` were small beside the old capacity, perhaps not beside the new.
         link.age = max(AGE_MAX, len(link.flows))
         self._soil(link)
 
@@ -137,7 +138,7 @@ class FairShare:
             del each.flows[flow]
 
     def solve(self) -> None:
-        """Repair links, lowest level first, until none is left to repair."""
+        """Repair links, lowest level first, until no link needs repair."""
         dirty = self._dirty
         repairs = self._repairs_per_flow_max * (len(self._flows) + 32)
         while dirty:
@@ -152,7 +153,7 @@ class FairShare:
                 self._refill(link)
 
     def _repair(self, link: Link) -> bool:
-        """Set the link's level, unless it should hold back more flows: then say False."""
+        """Whether the link's level could be set; False if it should hold back more flows."""
         if link.age > AGE_MAX and link.age > len(link.flows):
             return False
         bound = link.bound
@@ -168,8 +169,8 @@ class FairShare:
         if not link.changed:
             link.changed = True
             self.changed.append(link)
-        # This loop is where the time goes: it is `_shift`, written out. A link that rose above
-        # another need not let its flows go: the other hears of it here, and takes them.
+        # This loop takes most of the time: it is `_shift`, written out. A link whose level rose
+        # above another's need not give up its flows: the other link is told here, and takes them.
         dirty = self._dirty
         for others in bound.values():
             for other in others:
@@ -179,7 +180,7 @@ class FairShare:
                 if other.dirty:
                     continue
                 if other.level == inf and other.used <= other.capacity:
-                    # It holds nobody back, nor need it: most of its news ends here.
+                    # It holds no flow back, and need not: most changes end here.
                     other.age += 1
                     if other.age <= AGE_MAX or other.age <= len(other.flows):
                         continue
@@ -188,10 +189,10 @@ class FairShare:
         return True
 
     def _refill(self, link: Link) -> None:
-        """Decide afresh which flows to take over from other links, given the rates they allow.
+        """Decide again which flows to take over from other links, given the rates those allow.
 
         The link is filled to a level where each flow takes the lesser of that level and its rate
-        elsewhere. Sums are made anew, which also wipes out rounding in `used`.
+        elsewhere. Sums are computed again, which also removes rounding errors in `used`.
         """
         bound = link.bound
         stayed = list(bound.values())
@@ -235,7 +236,7 @@ class FairShare:
             self._note(link)
 
     def _shift(self, links: Iterable[Link], change: float, rate: float) -> None:
-        """Tell links that a flow held back elsewhere changed its rate, to this one."""
+        """Tell links that a flow held back elsewhere changed its rate by `change` to `rate`."""
         for link in links:
             link.used += change
             if rate > link.top:
@@ -253,7 +254,7 @@ class FairShare:
             self.changed.append(link)
 
     def _fill_all(self) -> None:
-        """Progressive filling of the whole network: the lowest link first, then the next."""
+        """Fill the whole network progressively: the link with the lowest level first."""
         for _, _, link in self._dirty:
             link.dirty = False
         self._dirty.clear()

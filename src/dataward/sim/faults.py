@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated run: a plan says how much, a seed says what and when."""
+"""Faults in a simulated run: a plan says how many, a seed says which, where and when."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -17,10 +17,13 @@ from dataward.sim.simulation import Simulation
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """Shares are of the nodes; each that is chosen meets the fault once, somewhere in the run."""
+    """How many faults of each kind there are.
+
+    Shares are of the nodes: each node that is drawn has the fault once, at some time in the run.
+    """
 
     crash: float = 0.0
-    crash_seconds: float = 200.0  # mean time until it is back
+    crash_seconds: float = 200.0  # mean time until the node is back
     gone: float = 0.0  # crash and never come back
     slow: float = 0.0  # stragglers
     slow_factor: float = 5.0
@@ -40,7 +43,7 @@ class FaultPlan:
     store_silence: float = 0.0  # calls that take effect, but are not answered
     forgetful: int = 0  # times a shard loses its last acknowledged writes
     forget_seconds: float = 2.0
-    spoiled: int = 0  # times a file that a task wrote goes from a disk, behind its node's back
+    spoiled: int = 0  # times a file that a task wrote vanishes from a disk; the node is not told
 
 
 PRESETS = {
@@ -56,7 +59,10 @@ PRESETS = {
 
 
 def parse_faults(text: str) -> FaultPlan:
-    """``crashes``, ``chaos,crash=0.3``, ``slow=0.1,slow_factor=10``: a preset, changed."""
+    """The plan that a text means: a preset, or none, then changes.
+
+    For example ``crashes``, ``chaos,crash=0.3`` or ``slow=0.1,slow_factor=10``.
+    """
     plan = PRESETS["none"]
     names = {field.name: field.type for field in fields(FaultPlan)}
     for word in filter(None, text.split(",")):
@@ -80,7 +86,7 @@ def parse_faults(text: str) -> FaultPlan:
 
 
 class FaultKind(Enum):
-    """What a fault does to the nodes or the shards that it is about."""
+    """What a fault does to its nodes or shards."""
 
     CRASH = "crash"
     GONE = "gone"  # a crash without a return
@@ -94,7 +100,7 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that begins at one time and, unless it lasts for ever, ends at another."""
+    """One fault of a run, from when to when, and where."""
 
     kind: FaultKind
     begin_seconds: float
@@ -104,14 +110,14 @@ class Fault:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """The nodes and shards it is about, as `Interference` calls them."""
+        """The nodes and shards that have the fault, under the names `Interference` uses."""
         return (*self.nodes, *(f"store-{shard}" for shard in self.shards))
 
 
 def draw_faults(
     plan: FaultPlan, nodes: Sequence[NodeId], shards: int, horizon_seconds: float, random: Random
 ) -> list[Fault]:
-    """Which faults happen where and when. At least one node is spared from being gone for good."""
+    """The faults of a run, by time. At least one node is never gone for good."""
     faults: list[Fault] = []
     gone = _choose(plan.gone, nodes[1:], random)
     for kind, share, seconds in (
@@ -153,7 +159,7 @@ def _choose(share: float, nodes: Sequence[NodeId], random: Random) -> list[NodeI
 def inject(
     simulation: Simulation, plan: FaultPlan, horizon_seconds: float, checker: Checker | None = None
 ) -> list[Fault]:
-    """Arrange for a plan's faults to happen in a simulation that has not run yet."""
+    """The faults drawn for a simulation that has not run yet, arranged to happen in it."""
     trouble = simulation.interference
     trouble.message_loss = plan.message_loss
     trouble.message_duplication = plan.message_duplication
@@ -235,7 +241,7 @@ class _Injector:
             machine.serves = True
 
     def change_background(self, node: NodeId, random: Random) -> None:
-        """Draw the load of other programs on a node anew, now and again later."""
+        """Draw the load of other programs on a node now, and again and again later."""
         share = min(2 * self.plan.background * random.random(), 0.95)
         self._background[node] = 1 / (1 - share)
         self._set_speed(node)
@@ -254,7 +260,7 @@ class _Injector:
         self.simulation.fabric.slow_down(machine.spec, 1 / factor)
 
     def _remember(self, fault: Fault) -> None:
-        """Copy a shard now; when the fault ends, what it acknowledged since is forgotten."""
+        """Copy a shard now; when the fault ends, the copy replaces it: later writes are lost."""
         index = fault.shards[0]
         copy = deepcopy(self.simulation.store.shards[index])
         books = self.checker.snapshot(index) if self.checker else None

@@ -1,4 +1,4 @@
-"""What goes wrong between machines, decided message by message from one seeded stream."""
+"""Faults between machines: decides about each message and store call from one seeded stream."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,18 +13,18 @@ class StoreFate(Enum):
 
 @dataclass
 class Interference:
-    """Rates of trouble, all zero unless a fault plan raises them, and who is cut off from whom.
+    """Rates of faults, all zero unless a fault plan raises them, and partitions.
 
-    ``cuts`` are groups: what is in one group cannot reach what is outside it. Shards are called
-    ``store-0`` and so on; the origin is ``origin``.
+    ``cuts`` are groups: a member of a group cannot reach anything outside the group. Shards are
+    called ``store-0`` and so on; the origin is ``origin``.
     """
 
     random: Random
     message_loss: float = 0.0
     message_duplication: float = 0.0
-    message_delay_seconds: float = 0.0  # each is late by a random part of this, so they reorder
+    message_delay_seconds: float = 0.0  # each message is late by a random part of this
     store_loss: float = 0.0
-    store_silence: float = 0.0  # took effect, answer lost
+    store_silence: float = 0.0  # the call takes effect, but its answer is lost
     store_patience_seconds: float = 1.0
     cuts: list[frozenset[str]] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Interference:
         return StoreFate.ANSWERED
 
     def delivery_delays(self, source: str, target: str) -> list[float]:
-        """The extra delay of each copy of a message that arrives: none, one, or two."""
+        """The extra delay of each copy of a message that arrives; there are none, one, or two."""
         if self.cuts and not self.reaches(source, target):
             return []
         if not (self.message_loss or self.message_duplication or self.message_delay_seconds):

@@ -1,7 +1,7 @@
-"""What must never happen, checked after every event of a simulated run.
+"""Checks after every event of a simulated run that nothing happened that must never happen.
 
-The checker keeps books of its own, from what the store was asked and answered and from the event
-list; it trusts neither the nodes nor the shards to know what they did.
+The checker keeps its own records, made from the store's operations and answers and from the event
+list; it does not rely on the state of nodes or shards.
 """
 
 from collections.abc import Callable, Collection
@@ -37,13 +37,13 @@ from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.stores.shard import Shard
 
 
-class InvariantBroken(AssertionError):  # noqa: N818 - reads as what it says
+class InvariantBroken(AssertionError):  # noqa: N818 - clear without "Error"
     """Something happened that must never happen."""
 
 
 @dataclass
 class Ledger:
-    """What one shard has acknowledged; goes back in time with the shard when it loses writes."""
+    """What one shard has acknowledged. It is set back with the shard when that loses writes."""
 
     commits: dict[tuple[TaskId, int], AttemptId] = field(default_factory=dict)
     closed: set[TaskId] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Ledger:
 
 @dataclass
 class Checker:
-    """Attach ``on_applied`` to the store and ``on_event`` to the event list."""
+    """Raises InvariantBroken. Pass ``on_event`` and ``on_applied`` to `Simulation.watch`."""
 
     workflow: Workflow
     shards: int
@@ -127,7 +127,10 @@ class Checker:
                 raise InvariantBroken(f"{task} {what} before its parent {parent} was committed")
 
     def _on_take_over(self, op: TakeOver, ledger: Ledger) -> None:
-        """Only from the dead: seized after their lease expired, or since come back as another."""
+        """Check that the task is taken from a dead incarnation.
+
+        That is one seized after its lease expired, or followed by a later incarnation.
+        """
         current, _, _ = self._lease_of(op.node)
         if current == op.incarnation and (op.node, op.incarnation) not in self._condemned:
             raise InvariantBroken(f"{op.task} was taken from {op.node}, whose lease still holds")
@@ -155,7 +158,7 @@ class Checker:
         return deepcopy(self._ledgers[shard])
 
     def restore(self, shard: int, ledger: Ledger) -> None:
-        """The shard lost writes: what they acknowledged is no longer promised."""
+        """Forget what the shard acknowledged since the snapshot: it lost those writes."""
         self._ledgers[shard] = ledger
 
     # --- what happened on the nodes --------------------------------------------------------------
@@ -192,7 +195,7 @@ class Checker:
             raise InvariantBroken(f"{event.node} runs more than its {cores} cores can")
 
     def at_end(self, complete: int, failed: int) -> None:
-        """Nothing was lost: every task reached one outcome, and no failure came from nowhere."""
+        """Check that every task has an outcome, and that every complete task was committed."""
         if complete + failed != len(self.workflow):
             raise InvariantBroken(f"{len(self.workflow) - complete - failed} tasks have no outcome")
         if not failed and len(self._ever_committed) != len(self.workflow):

@@ -1,13 +1,13 @@
-"""Transfers in progress over shared links: who moves how fast, and who is done next.
+"""Transfers in progress over shared links: how fast each moves, and which is done next.
 
 Links are shared max-min fairly (`fairshare` finds the rates); this module turns rates into bytes
-and completion times. It has no clock of its own: the caller says what time it is, asks when
-something will next finish, and comes back then. Latency is the caller's to charge before `start`.
+and completion times. It has no clock of its own: the caller says what time it is, asks when the
+next transfer will be done, and calls again then. Latency is left to the caller, before `start`.
 
-All flows that one link holds back run at the same rate, so progress is kept once per link, as in
+All flows that one link holds back have the same rate, so progress is kept once per link, as in
 processor sharing by virtual time: a link counts the bytes it has served to *each* of its flows, and
-a flow is done when that count reaches its target. A rate that changes for a thousand flows of
-a link is then one update, and flows need touching only when they change bottleneck.
+a flow is done when that count reaches its target. A rate that changes for a thousand flows of a
+link is then one update, and a flow is updated only when it changes bottleneck.
 """
 
 from heapq import heapify, heappop, heappush
@@ -19,11 +19,11 @@ from dataward.sim.fairshare import FairShare, Flow, Link
 LinkIndex = NewType("LinkIndex", int)
 
 # Completions closer together than this many units in the last place of the time are one instant:
-# flows that would finish together on paper then do, instead of costing a solve each.
+# flows that in exact arithmetic would finish together then do so, at the cost of one solve.
 INSTANT_ULPS = 8
 
-# A link's byte count starts again from zero before it dwarfs a new flow by this factor, so that
-# rounding costs a flow less than about 1e-10 of its size.
+# A link's byte count starts again from zero before it exceeds a new flow's size by this factor, so
+# that rounding costs a flow less than about 1e-10 of its size.
 COUNT_RATIO_MAX = 2.0**20
 
 
@@ -38,14 +38,14 @@ class Transfer:
         self.tag = tag
         self.flow: Flow | None = None
         self.cap: Link | None = None
-        # Either the meter and the count on it at which the flow is done, or what remains.
+        # Either the meter and the count on it at which the flow is done, or the remaining bytes.
         self.meter: Meter | None = None
         self.target = 0.0
         self.remaining = size_bytes
 
 
 class Meter:
-    """Bytes a link has served to each flow it holds back, and those flows by who is done first."""
+    """Bytes a link has served to each flow it holds back, and these flows, first done first."""
 
     __slots__ = ("due", "flows", "index", "pace", "served", "since")
 
@@ -54,7 +54,7 @@ class Meter:
         self.served = 0.0
         self.since = 0.0
         self.pace = 0.0
-        # Entries outlive their flow's stay here; `_is_current` tells.
+        # An entry stays when its flow has left the meter; `_is_current` tells.
         self.flows: list[tuple[float, int, Transfer]] = []
         # When the network's queue will next look at this meter: never later than needed.
         self.due = inf
@@ -63,12 +63,12 @@ class Meter:
         return self.served + self.pace * (now - self.since)
 
     def stop(self) -> None:
-        """Hold nobody back any more."""
+        """Reset the meter of a link that no longer holds any flow back."""
         self.served = self.pace = 0.0
         self.flows.clear()
 
     def take(self, now: float, transfer: Transfer, sharing: int) -> None:
-        """Count for one more flow, of `sharing` in all."""
+        """Count for one more flow; `sharing` flows share the link in all."""
         served = self.read(now)
         if served > COUNT_RATIO_MAX * transfer.remaining or len(self.flows) > 2 * sharing + 16:
             self._restart(now)
@@ -78,7 +78,7 @@ class Meter:
         heappush(self.flows, (transfer.target, transfer.order, transfer))
 
     def done_at(self) -> float:
-        """When the first flow will be done at the present pace."""
+        """The time at which the first flow will be done at the present pace."""
         flows = self.flows
         while flows and not _is_current(flows[0], self):
             heappop(flows)
@@ -133,9 +133,9 @@ class FlowNetwork:
         tag: object,
         rate_max: float | None = None,
     ) -> Transfer:
-        """Begin moving bytes over distinct links; `advance` returns the tag when they arrived.
+        """A new transfer over distinct links; `advance` returns its tag when it is done.
 
-        No bytes to move, or no link to cross, is done at once: at this same `now`.
+        A transfer of no bytes, or over no links, is done at once: at this same `now`.
         """
         assert size_bytes >= 0
         assert len(set(links)) == len(links)
@@ -154,9 +154,9 @@ class FlowNetwork:
         return transfer
 
     def cancel(self, now: float, transfer: Transfer) -> float:
-        """Stop a transfer, and say how many bytes it had moved; its tag will not be returned.
+        """The bytes that a transfer had moved. It is stopped, and its tag will not be returned.
 
-        One that is already done is left alone: all its bytes moved, and its tag stands.
+        A transfer that is already done stays done: all its bytes moved, and its tag is returned.
         """
         self._move_to(now)
         if transfer in self._instant:
@@ -169,17 +169,17 @@ class FlowNetwork:
         return moved
 
     def next_completion(self) -> float:
-        """When a transfer is next done if nothing changes; infinity if none will be.
+        """The time at which the next transfer is done if nothing changes; infinity if none will be.
 
-        A caller whose clock is coarser than a float must round up, or `advance` finds nothing.
+        A caller whose clock is coarser than a float must round up, or `advance` finds nothing done.
         """
         return self._now if self._finished else self._next_due()
 
     def advance(self, now: float) -> list[object]:
-        """Move time on; the tags of transfers done by then, by time and then by order of start."""
+        """The tags of transfers done by `now`, by time and then by order of start."""
         self._move_to(now)
-        # Once, not until nothing is due: asking again would solve for the rates between these
-        # ends and the starts that the caller is about to make in reply.
+        # Once, and not until nothing is due: a second look would solve for the rates between these
+        # completions and the starts that the caller is about to make in reply.
         if self._next_due() <= _end_of_instant(now):
             self._complete(now)
         finished, self._finished = self._finished, []
@@ -193,7 +193,7 @@ class FlowNetwork:
         return transfer.flow.bottleneck.level
 
     def _move_to(self, now: float) -> None:
-        """Complete what is due before `now`, so that rates hold until the instant they change."""
+        """Complete transfers due before `now`, so that rates hold until the instant they change."""
         assert now >= self._now
         if now == self._now:
             return
@@ -252,7 +252,7 @@ class FlowNetwork:
             transfer.cap = None
 
     def _solve(self) -> None:
-        """Bring rates up to date, and carry the bytes of flows over to where they now wait."""
+        """Bring rates up to date, and move flows to the meters of their new bottlenecks."""
         share = self._share
         share.solve()
         if not share.changed and not share.moved:
@@ -290,7 +290,7 @@ class FlowNetwork:
         pace, meter.pace = meter.pace, link.level
         meter.served += pace * (self._now - meter.since)
         meter.since = self._now
-        # A slower meter is looked at too early, finds out, and is looked at again.
+        # A slower meter is looked at too early, and then again at the right time.
         if link.level > pace:
             self._look_at(meter, meter.done_at())
 

@@ -1,4 +1,4 @@
-"""The virtual kernel as one node sees it: what the node spawns can be killed with it."""
+"""The virtual kernel as one node sees it: fibers that the node spawns can be killed with it."""
 
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class NodeKernel:
-    """Everything but ``spawn`` is the kernel's own, bound once: these are the hottest calls."""
+    """All but ``spawn`` are the kernel's own methods, bound once: they are called most often."""
 
     def __init__(self, kernel: VirtualKernel, machine: SimMachine) -> None:
         self._kernel = kernel

@@ -17,7 +17,7 @@ from dataward.world import DiskFull, InputLost, OnStart, RunResult, StoredFile, 
 
 @dataclass
 class Traffic:
-    """What all nodes share on the way to each other."""
+    """What the networks of all nodes share: links, faults, machines and inboxes."""
 
     fabric: Fabric
     interference: Interference
@@ -46,7 +46,7 @@ class SimNetwork:
             kernel.call_at(at, traffic.deliver, to, message)
 
     async def fetch(self, file: InputFile, source: NodeId) -> None:
-        """Ask for the file (a round trip), then let it flow; check it is there at both moments."""
+        """Ask for the file (a round trip), then move it; check before and after if it is there."""
         traffic, target = self.traffic, self.machine.spec.id
         kernel = traffic.fabric.kernel
         began = kernel.now()
@@ -71,11 +71,11 @@ class SimNetwork:
         if stored is None or not (machine.up and machine.serves):
             raise TransferFailed(f"{source} does not serve {file.id!r}")
         if file.digest and stored.digest != file.digest:
-            raise TransferFailed(f"{source} has another {file.id!r}")
+            raise TransferFailed(f"{source} has a different {file.id!r}")
 
 
 def digest_of(task: str, file: str) -> str:
-    """What a simulated task writes is told apart by who wrote what, and the same every time."""
+    """The digest of a simulated task's output: from task and file, so every run writes the same."""
     return f"{task}/{file}"
 
 
@@ -92,7 +92,7 @@ class SimDisk:
         return list(self.machine.stored.files.values())
 
     async def open_inputs(self, task: TaskSpec) -> None:
-        """A task reads its inputs through, at the disk's speed."""
+        """Charge for reading all inputs at the disk's speed."""
         if lost := self.machine.missing(task.inputs):
             raise InputLost(lost)
         await self._pass(sum(file.size_bytes for file in task.inputs))
@@ -111,7 +111,7 @@ class SimDisk:
         return outputs
 
     async def sync(self) -> None:
-        """Free of charge: writing was paid for when the outputs were stored."""
+        """Takes no time: writing was charged for when the outputs were stored."""
         self.machine.stored.sync()
 
     async def _pass(self, size_bytes: int) -> None:
@@ -131,10 +131,10 @@ class SimDisk:
 
 @dataclass
 class SimRunner:
-    """Runs a task by waiting for as long as it would take, however the speed changes."""
+    """Runs a task by waiting for as long as it would take, as the speed changes."""
 
     machine: SimMachine
-    failures: dict[str, int]  # how many more times each task will fail by itself
+    failures: dict[str, int]  # how many more times each task will fail by its own error
 
     def __post_init__(self) -> None:
         self._cores = Slots(self.machine.kernel, self.machine.spec.cores)
@@ -164,7 +164,7 @@ class SimRunner:
         return self._ended(started)
 
     def _ended(self, started: float, exit_code: int = 0, error: str = "") -> RunResult:
-        """A simulated task computes all the time it runs."""
+        """The result of a run: a simulated task uses the processor all the time it runs."""
         now = self.machine.kernel.now()
         seconds = now - started
         return RunResult(now, error, exit_code, wall_seconds=seconds, cpu_seconds=seconds)

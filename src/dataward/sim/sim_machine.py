@@ -1,4 +1,4 @@
-"""One simulated machine: what survives a crash, and what does not."""
+"""One simulated machine: its disk, which survives a crash, and its node, which does not."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from dataward.world import StoredFile
 class DiskContents:
     """A disk's contents: file sizes and producers, and the journal of acknowledged commits.
 
-    What is ``unsafe`` has been written but not synced, and goes with the power.
+    ``unsafe`` files have been written but not synced, and are lost when the power goes.
     """
 
     files: dict[FileId, StoredFile] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class DiskContents:
             self.unsafe.pop(file, None)
 
     def write(self, file: FileId, size_bytes: int, owner: str, digest: str) -> None:
-        """Put what a task has written on the disk, from where a power cut still takes it away."""
+        """Put a file that a task wrote on the disk; until `sync`, a power cut takes it away."""
         self.put(file, size_bytes, owner, written=True, digest=digest)
         self.unsafe[file] = None
 
@@ -77,11 +77,11 @@ class SimMachine:
         return self.spec.speed / self.slowdown
 
     def fill_up(self) -> None:
-        """Leave no room on the disk but what is taken."""
+        """Leave no free room on the disk."""
         self.capacity_bytes = self.stored.used_bytes
 
     def empty_out(self) -> None:
-        """Have as much room again as the disk has."""
+        """Make the disk's full capacity available again."""
         self.capacity_bytes = self.spec.capacity_bytes
 
     def change_speed(self, slowdown: float) -> None:
@@ -90,14 +90,14 @@ class SimMachine:
         self.speed_changed.clear()
 
     def remember(self, fiber: VirtualFiber[Any]) -> None:
-        """Keep a fiber to kill it in a crash; now and then, forget those that are done."""
+        """Keep a fiber, to kill it in a crash; now and then, forget fibers that are done."""
         self._spawned += 1
         self.fibers[self._spawned] = fiber
         if self._spawned % 256 == 0:
             self.fibers = {n: f for n, f in self.fibers.items() if not f.done()}
 
     def spoil(self, random: Random) -> FileId | None:
-        """Remove a file that a task wrote, of which the node is not told. None if there is none."""
+        """A file that a task wrote, now removed without telling the node; None if there is none."""
         found = [file.id for file in self.stored.files.values() if file.owner != file.id]
         if not found:
             return None
@@ -106,17 +106,17 @@ class SimMachine:
         return file
 
     def missing(self, files: Iterable[InputFile]) -> list[InputFile]:
-        """Those that tasks wrote and that are not on the disk."""
+        """The files that tasks wrote and that are not on the disk."""
         return [file for file in files if file.producer and file.id not in self.stored.files]
 
     def boot(self, node: Node) -> None:
-        """Power on."""
+        """Power the machine on, with this node."""
         self.up = True
         self.node = node
         node.start()
 
     def crash(self) -> None:
-        """Power off: nothing of the node runs any more, and only what is safe on disk remains."""
+        """Power the machine off: the node stops at once, and only synced files remain."""
         self.up = False
         self.stored.lose_power()
         if self.node is not None:

@@ -1,4 +1,4 @@
-"""A whole simulated run: machines, wires, store, nodes, and a workflow submitted to them."""
+"""A whole simulated run: machines, links, store, nodes, and a workflow submitted to them."""
 
 import gc
 from collections.abc import Callable, Collection, Sequence
@@ -41,7 +41,7 @@ from dataward.world import World
 CLIENT = NodeId("client")
 
 
-class Stuck(DatawardError):  # noqa: N818 - what a simulation exists to find
+class Stuck(DatawardError):  # noqa: N818 - a finding, not an error of the simulation
     """A simulated run did not end."""
 
     def __init__(self, seconds: float, complete: int, tasks: int) -> None:
@@ -53,7 +53,7 @@ class Stuck(DatawardError):  # noqa: N818 - what a simulation exists to find
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What a simulated run came to; the rest is in its events."""
+    """The result of a simulated run; the rest is in its events."""
 
     makespan_seconds: float
     complete: int
@@ -64,7 +64,7 @@ class SimulationResult:
 
 @dataclass
 class Simulation:
-    """Build it, perhaps let others ``watch`` it or a fault plan hook in, then ``run`` once."""
+    """Create it, perhaps add observers with `watch` or faults with `inject`, then `run` it once."""
 
     workflow: Workflow
     platform: Platform
@@ -97,7 +97,7 @@ class Simulation:
         self._ends = [0] * self.platform.store.shards  # finished tasks, by shard
 
     def watch(self, on_event: Emit, on_applied: OnApplied | None = None) -> None:
-        """Have somebody told of every event, and perhaps of all that the store is asked."""
+        """Call ``on_event`` with every event, and ``on_applied`` with every store operation."""
         self._sinks.append(on_event)
         if on_applied is not None:
             self._observers.append(on_applied)
@@ -109,8 +109,8 @@ class Simulation:
     # --- running ---------------------------------------------------------------------------------
 
     def run(self) -> SimulationResult:
-        """Simulate until every task is finished. Raises Stuck if that never comes."""
-        # A run makes millions of objects that live to its end and next to no cycles. Looking for
+        """The result, once every task is finished. Raises Stuck if that never happens."""
+        # A run makes millions of objects that stay to its end, and hardly any cycles. Looking for
         # cycles among them took a quarter of the time of a run of 100,000 tasks, and grew.
         collecting = gc.isenabled()
         gc.disable()
@@ -140,7 +140,7 @@ class Simulation:
         limit = None if self.time_limit_seconds == float("inf") else self.time_limit_seconds
         if not await self._finished.wait(limit):
             raise Stuck(self.kernel.now(), self.store.complete, len(self.workflow))
-        # The store knows before the node does: let the last answers arrive, and their events.
+        # The store knows of the last end before the node: wait for the last answers and events.
         await self.kernel.sleep(10 * self.platform.store.latency_seconds)
         outcome = SimulationResult(
             self._makespan_seconds,
@@ -195,7 +195,7 @@ class Simulation:
     # --- machines --------------------------------------------------------------------------------
 
     def boot(self, id: NodeId) -> None:
-        """Power a machine on: a new incarnation of its node, with whatever its disk still holds."""
+        """Power a machine on: a new incarnation of its node, with the files its disk still has."""
         machine = self.machines[id]
         machine.incarnation += 1
         machine.boot(Node(self._world(machine), self.strategy.settings, self.strategy.home))
@@ -208,14 +208,14 @@ class Simulation:
         self.emit(NodeLost(self.kernel.now(), id))
 
     def forget_writes(self, index: int, earlier: Shard) -> None:
-        """Put a shard back to how it was: a failover that lost acknowledged writes."""
+        """Replace a shard by an earlier copy: a failover that lost acknowledged writes."""
         present = self.store.shards[index]
         earlier.epoch = present.epoch + 1
         self._ends[index] = earlier.complete + earlier.failed
         self.store.shards[index] = earlier
 
     def unsafe_files_of(self, node: NodeId) -> Collection[FileId]:
-        """What is on a node's disk but would not survive a power cut."""
+        """The files on a node's disk that would not survive a power cut."""
         return self.machines[node].stored.unsafe
 
     def _world(self, machine: SimMachine) -> World:
@@ -238,7 +238,7 @@ class Simulation:
     # --- inputs ----------------------------------------------------------------------------------
 
     def _place_inputs(self) -> dict[FileId, list[NodeId]]:
-        """Put copies of the workflow's inputs on machines, if the platform says so."""
+        """The nodes that are given a copy of each input; empty if only the origin has inputs."""
         if self.platform.placement is Placement.EDGE:
             return {}
         random = seeded(self.seed, "placement")

@@ -1,4 +1,4 @@
-"""The shared store as servers: shards that take time to answer, and may fail to."""
+"""The simulated store: shards that take time to answer, and may fail to answer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ OnApplied = Callable[[Operation, Answer, Shard], None]
 
 @dataclass
 class StoreService:
-    """Shards, each serving one operation after another, so that a hot one shows."""
+    """Shards that each serve one operation after another, so that a hot shard shows."""
 
     kernel: VirtualKernel
     model: StoreModel
@@ -31,7 +31,7 @@ class StoreService:
         self.busy_until = [0.0] * self.model.shards
 
     async def call(self, caller: str, operations: Sequence[Operation]) -> list[Answer]:
-        """Ask on behalf of a node. What has been sent is applied even if the caller dies."""
+        """The answers for a node. Operations that were sent are applied even if the caller dies."""
         self.calls += 1
         answers: list[Answer | None] = [None] * len(operations)
         by_shard: dict[int, list[int]] = {}
@@ -55,7 +55,7 @@ class StoreService:
         return answers  # type: ignore[return-value]
 
     def _serve(self, shard: int, count: int) -> float:
-        """When a shard will be done with so many more operations."""
+        """The time at which a shard will be done with this many more operations."""
         arrival = self.kernel.now() + self.model.latency_seconds
         start = max(arrival, self.busy_until[shard])
         done = start + count * self.model.service_seconds
