@@ -31,15 +31,15 @@ class Attempts:
 
     @property
     def started(self) -> int:
-        """How many have come so far that a process runs, or has run."""
+        """How many attempts have a process that runs, or has run."""
         return sum(attempt.is_started for attempt in self._under_way.values())
 
     def begin(self, entry: QueueEntry, fiber: Fiber[None]) -> None:
-        """Count an attempt as under way, until it says that it is over."""
+        """Count an attempt as under way, until `end` is called for it."""
         self._under_way[entry.task] = _UnderWay(fiber, entry.generation)
 
     def start(self, task: TaskId) -> None:
-        """Its process runs from now on."""
+        """Note that the process of the task's attempt runs from now on."""
         if task in self._under_way:
             self._under_way[task].start()
 
@@ -48,12 +48,12 @@ class Attempts:
         self._one_over.set()
 
     async def one_over(self) -> None:
-        """Wait until one of them ends."""
+        """Wait until some attempt ends."""
         self._one_over.clear()
         await self._one_over.wait()
 
     async def over(self, task: TaskId) -> None:
-        """Wait until no attempt at this task is under way: it may be queued while one is."""
+        """Wait until no attempt at this task is under way: the task may be queued while one is."""
         while (attempt := self._under_way.get(task)) is not None:
             with suppress(FiberCancelled):
                 await attempt.fiber.join()
@@ -61,7 +61,7 @@ class Attempts:
     # --- cancelling ------------------------------------------------------------------------------
 
     def cancel(self, task: TaskId, up_to_generation: int) -> None:
-        """Stop an attempt that could only complete the task as often as it has been already."""
+        """Cancel the task's attempt if it is for this generation or an earlier one."""
         attempt = self._under_way.get(task)
         if attempt is not None and attempt.generation <= up_to_generation:
             self._cancel(task, attempt)
@@ -78,4 +78,4 @@ class Attempts:
     def _cancel(self, task: TaskId, attempt: _UnderWay) -> None:
         attempt.fiber.cancel()
         if attempt.fiber.done() and self._under_way.get(task) is attempt:
-            self.end(task)  # it had not had its first turn, and will not have it
+            self.end(task)  # cancelled before its first turn, so it cannot call `end` itself

@@ -1,4 +1,4 @@
-"""The cores and memory of a node, and how far the runner may be ahead of them."""
+"""The cores and memory of a node, and how many tasks may wait at the runner for a core."""
 
 from dataward.model.operations import TaskSpec
 from dataward.node.lead import Lead
@@ -8,7 +8,7 @@ from dataward.world import World
 
 
 class Capacity:
-    """A task that asks for more than the node has is given all of it."""
+    """Gives out cores and memory. A task that asks for more than the node has is given all."""
 
     def __init__(self, world: World, settings: NodeSettings) -> None:
         self._cores = Slots(world.kernel, world.cores)
@@ -36,6 +36,6 @@ class Capacity:
         self._cores.give_back(min(task.cores, self._cores.total))
 
     def learn(self, seconds: float) -> None:
-        """A task took so long: short ones may be in line at the runner before a core is free."""
+        """Record a task's run time: while tasks are short, some may wait at the runner."""
         self._lead.learn(seconds)
         self._cores.allow_debt(self._lead.tasks)

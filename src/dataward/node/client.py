@@ -27,7 +27,7 @@ from dataward.plan.adage import Plan
 from dataward.world import Kernel
 
 BATCH = 1000
-FIRST_BATCH = 100  # so that nodes have something to do soon
+FIRST_BATCH = 100  # small, so that nodes have tasks to run soon
 
 
 def task_specs(
@@ -39,7 +39,7 @@ def task_specs(
     retries: int = 0,
     digests: Mapping[FileId, str] = MappingProxyType({}),
 ) -> Iterator[TaskSpec]:
-    """Every task as the store keeps it, in the workflow's order; digests of inputs if known."""
+    """Every task as the store keeps it, in the workflow's order, with known digests of inputs."""
     files, ids = workflow.file_ids, workflow.task_ids
     sizes = workflow.size_bytes.tolist()
     producer = [ids[writers[0]] if writers else TaskId("") for writers in workflow.producers.rows()]
@@ -88,7 +88,7 @@ def task_specs(
 
 @dataclass
 class Client:
-    """Submits a workflow, and stays to submit again what the store may forget.
+    """Submits a workflow, and stays to submit again the tasks that the store may forget.
 
     ``placed`` says which nodes have which inputs of the workflow; ``wake`` tells a node to look
     into its queue.
@@ -101,10 +101,10 @@ class Client:
     wake: Callable[[NodeId], None]
 
     async def submit(self) -> None:
-        """Put inputs' places and all tasks in the store, and have those queued that are ready.
+        """Put the places of inputs and all tasks in the store, and queue the ready tasks.
 
-        Those that wait for others come first, so that none ends before whom it has to tell is
-        known. Of the rest the most urgent are queued while the others are still on their way.
+        Tasks with parents are submitted first, so that no task ends before its children are known.
+        Of the others, the most urgent are queued while the rest are still being submitted.
         """
         await self._in_batches(
             [
@@ -133,7 +133,7 @@ class Client:
             self.wake(node)
 
     async def watch(self, kernel: Kernel, pause_seconds: float) -> None:
-        """Submit all again whenever a shard has lost writes; what it knows stays as it is."""
+        """Submit all tasks again whenever a shard has lost writes; tasks it knows stay as is."""
         seen = 0
         while True:
             await kernel.sleep(pause_seconds)

@@ -1,7 +1,7 @@
-"""Sends what is in the node's outbox to the store, many operations at a time.
+"""Sends the operations in the node's outbox to the store, many at a time.
 
-Whatever comes while one batch is under way makes the next: one sync of the disk and one call
-commit as many tasks as there are, which is what keeps durability cheap.
+Operations that come while one batch is under way make the next batch: one sync of the disk and one
+call commit many tasks, which keeps durability cheap.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from dataward.world import DiskFull, World
 
 @dataclass
 class Committer:
-    """A commit goes to the store only when the files it tells of are safe on the disk."""
+    """A commit goes to the store only when the files it names are safe on the disk."""
 
     world: World
     store: StoreClient
@@ -47,7 +47,7 @@ class Committer:
             self._on_answer(operation, answer)
 
     async def _with_files_safe(self, operations: Sequence[Operation]) -> list[Operation]:
-        """The operations, once all outputs are on the disk; where they cannot be, as failures."""
+        """The operations, once all outputs are synced; if that fails, commits become failures."""
         try:
             await self.world.disk.sync()
         except DiskFull as error:
@@ -100,7 +100,7 @@ class Committer:
 
     def _on_failed(self, fail: Fail, answer: Answer) -> None:
         if not self.state.outbox.arrived(fail.attempt):
-            return  # of an incarnation that has lost its lease
+            return  # proposed by an incarnation that has lost its lease
         if not isinstance(answer, Failing):
             self.state.outbox.let_go(fail.task)
         elif answer.final:
@@ -109,7 +109,7 @@ class Committer:
             self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
             self.state.outbox.let_go(fail.task)
         else:
-            # The node still holds it, and tries again.
+            # The node still holds the task, and tries again.
             self.state.queue.put(self.state.identity.holdings[fail.task].entry)
 
     def _ended(self, commit: Commit, outcome: AttemptOutcome, reason: str = "") -> None:

@@ -1,7 +1,8 @@
 """Fills the ready queue with the tasks that are queued for this node in the store.
 
-ADAGE's Listing 2 scans every task; here the store keeps a queue for each node, so that this is one
-call whatever the number of tasks. The listing's second phase, homes for orphans, is `patrol`'s.
+ADAGE's Listing 2 scans every task; here the store keeps a queue for each node, so that one call is
+enough whatever the number of tasks. The listing's second phase, finding homes for orphans, is left
+to `patrol`.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class DecisionMaker:
                 pass
 
     async def _claim(self) -> bool:
-        """Take the most urgent tasks queued for this node. True if more may be left."""
+        """Whether more tasks may be left in the store, after taking the most urgent ones."""
         state, identity = self.state, self.state.identity
         self._requests += 1
         incarnation = identity.incarnation

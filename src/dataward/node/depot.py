@@ -1,4 +1,4 @@
-"""The node's files: what is here, what may go when room is needed, how the rest is brought in."""
+"""The node's files: which are here, which may go when room is needed, how others are fetched."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ class Staged:
 @dataclass(slots=True)
 class _Held:
     size_bytes: int
-    owner: str  # the producing task, or the file itself for a workflow input
-    original: bool  # written here: the copy others count on, so never evicted
+    owner: str  # the producing task, or the file's own id for a workflow input
+    original: bool  # written here: the copy that others rely on, so never evicted
 
 
 def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[InputFile, ...]:
@@ -45,7 +45,7 @@ def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[In
 
 @dataclass
 class Depot:
-    """Least recently used copies make room; what a task holds or wrote here stays."""
+    """The least recently used copies are evicted first; files that a task reads or wrote stay."""
 
     world: World
     settings: NodeSettings
@@ -54,7 +54,7 @@ class Depot:
     used_bytes: int = 0
     _held: dict[FileId, _Held] = field(default_factory=dict)  # least recently used first
     _pins: dict[FileId, int] = field(default_factory=dict)
-    _unwanted: set[FileId] = field(default_factory=set)  # held by a task, and to go after it
+    _unwanted: set[FileId] = field(default_factory=set)  # to go when no task holds them
     _arriving: dict[FileId, Flag] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,12 +64,12 @@ class Depot:
         return file in self._held
 
     async def recover(self) -> None:
-        """Take stock of what an earlier incarnation left on the disk, and tell the others."""
+        """Take over the files that an earlier incarnation left on the disk, and announce them."""
         files = self.world.disk.files()
         committed = await self._committed_here(files)
         for file in files:
             if file.written and file.owner not in committed:
-                self.world.disk.remove(file.id)  # of an attempt that never committed
+                self.world.disk.remove(file.id)  # written by an attempt that never committed
                 self._gone(file.id, file.size_bytes)
                 continue
             self._held[file.id] = _Held(file.size_bytes, file.owner, original=file.written)
@@ -77,9 +77,9 @@ class Depot:
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
-        """Whose outputs count: the journal's, and those the store knows this node has.
+        """The tasks whose outputs here count: those in the journal, and those the store knows of.
 
-        A node that crashed before it heard of its commit has nothing of it in its journal.
+        A node that crashed before it heard of its commit does not have the commit in its journal.
         """
         committed: set[str] = {commit.task for commit in self.world.disk.journalled()}
         unsure = dict.fromkeys(f.owner for f in files if f.written and f.owner not in committed)
@@ -92,9 +92,10 @@ class Depot:
     # --- inputs ----------------------------------------------------------------------------------
 
     async def bring(self, begun: Begun) -> Staged:
-        """Have all of a task's inputs here and keep them until ``release``.
+        """How many bytes were here and how many came, once all inputs of a task are here.
 
-        Raises InputLost, TransferFailed or DiskFull, having kept nothing.
+        The inputs stay until ``release``. Raises InputLost, TransferFailed or DiskFull; then no
+        input is kept for the task.
         """
         spec = begun.spec
         inputs = as_committed(spec.inputs, begun.copies)
@@ -114,14 +115,14 @@ class Depot:
         return Staged(sum(file.size_bytes for file in inputs) - moved_bytes, moved_bytes)
 
     async def _fetch_missing(self, inputs: Sequence[InputFile], copies: tuple[Copy, ...]) -> int:
-        """Fetch what is not here; return how many bytes that was."""
+        """How many bytes were missing here, and have been fetched."""
         missing = [file for file in inputs if not self._touch(file.id)]
         if missing:
             await self._fetch_all(missing, copies)
         return sum(file.size_bytes for file in missing)
 
     def _strike_off(self, files: Sequence[InputFile]) -> None:
-        """These have gone from the disk, though nobody removed them: they are not here."""
+        """Forget files that have gone from the disk though the depot did not remove them."""
         for file in files:
             self._unwanted.discard(file.id)
             if file.id in self._held:
@@ -175,9 +176,10 @@ class Depot:
     async def _sources(
         self, files: list[InputFile], hints: tuple[Copy, ...]
     ) -> dict[FileId, list[NodeId]]:
-        """Where to try for each file. Whoever told of a parent's end also told where its files are.
+        """The nodes to try for each file.
 
-        Inputs of the workflow have no such teller: the store is asked.
+        The notice of a parent's end also said where the parent's files are. There is no notice for
+        an input of the workflow: for that, the store is asked.
         """
         sources: dict[FileId, list[NodeId]] = {file.id: [] for file in files}
         for copy in hints:
@@ -245,7 +247,7 @@ class Depot:
     # --- outputs ---------------------------------------------------------------------------------
 
     async def store_outputs(self, spec: TaskSpec) -> tuple[OutputFile, ...]:
-        """Make room for what a task wrote and store it; it counts only once committed."""
+        """The files a task wrote, now stored here. They count only once committed."""
         size_bytes = sum(file.size_bytes for file in spec.outputs)
         self.make_room(size_bytes)
         self.used_bytes += size_bytes
@@ -255,22 +257,24 @@ class Depot:
             self.used_bytes -= size_bytes
             raise
         for file in outputs:
-            if file.id in self._unwanted:  # this takes its place, and must not go in its stead
+            if file.id in self._unwanted:
+                # The new file replaces the unwanted one; do not delete it when the old one is
+                # released.
                 self._unwanted.discard(file.id)
                 old = self._held.pop(file.id, None)
                 self.used_bytes -= old.size_bytes if old is not None else 0
             self.used_bytes += file.size_bytes
             self._stored(file.id, file.size_bytes)
-        self.used_bytes -= size_bytes  # they may differ in size from what was declared
+        self.used_bytes -= size_bytes  # the real sizes may differ from the declared ones
         return outputs
 
     def keep_outputs(self, task: TaskId, outputs: Sequence[OutputFile]) -> None:
-        """The attempt was committed: its outputs are what others will ask for."""
+        """Keep the outputs of an attempt that was committed: others will ask for them."""
         for file in outputs:
             if file.id in self._held:  # a copy fetched from an earlier generation
                 self.used_bytes -= self._held.pop(file.id).size_bytes
             self._held[file.id] = _Held(file.size_bytes, task, original=True)
-            self._unwanted.discard(file.id)  # made anew, for somebody
+            self._unwanted.discard(file.id)  # made again because a task needs it
 
     def discard_outputs(self, outputs: Sequence[OutputFile]) -> None:
         for file in outputs:
@@ -290,7 +294,7 @@ class Depot:
     # --- room ------------------------------------------------------------------------------------
 
     def make_room(self, size_bytes: int) -> None:
-        """Evict until there is room, least recently used first; DiskFull if that is not enough."""
+        """Evict files until there is room, least recently used first. Raises DiskFull."""
         excess = self.used_bytes + size_bytes - self.world.disk.capacity_bytes
         if excess <= 0:
             return
@@ -307,9 +311,10 @@ class Depot:
             self._evict(file)
 
     def drop(self, file: FileId) -> None:
-        """Let go of a file that nobody will ask for again, or that is no good any more.
+        """Remove a file that nobody will ask for again, or that is damaged.
 
-        What a task holds goes when the task does: a replica that lost may not know it yet.
+        A file that a task here reads is removed when the task ends: it may be a replica that lost
+        but has not heard of it yet.
         """
         if file in self._pins:
             self._unwanted.add(file)

@@ -21,7 +21,8 @@ from dataward.world import Cancelled, DiskFull, InputLost, RunResult, TransferFa
 class Executor:
     """Has as many attempts under way as there are cores, and a few more.
 
-    The inputs of those are brought in while cores are busy; short ones wait at the runner itself.
+    The inputs of these few are fetched while all cores are busy; short tasks then wait at the
+    runner.
     """
 
     world: World
@@ -71,13 +72,14 @@ class Executor:
             assert isinstance(answer, Begun)
             await self._go_on(entry, answer, attempt)
         except Cancelled:
-            # Finished elsewhere, or the lease is lost; then others must find the task still held.
+            # The task has finished elsewhere, or the lease is lost. In the latter case the task
+            # must stay held by the old incarnation, so that others find it.
             if identity.incarnation == incarnation:
                 self.state.outbox.let_go(entry.task)
             raise
 
     def _on_refused(self, answer: Refused, incarnation: int) -> None:
-        """Let go, unless the hold covers an attempt whose outcome is on its way to the store."""
+        """Let go of the task, unless an outcome of another attempt here is on its way."""
         outbox = self.state.outbox
         if answer.reason is Refusal.FENCED:
             self.state.lose_lease(incarnation)
@@ -102,7 +104,7 @@ class Executor:
             await self.setbacks.on_disk_full(begun.spec, attempt, str(error))
 
     async def _carry(self, begun: Begun, attempt: AttemptId) -> None:
-        """Bring the inputs in, run the task, store what it wrote, propose the commit."""
+        """Fetch the inputs, run the task, store its outputs, propose the commit."""
         spec = begun.spec
         staged = await self.depot.bring(begun)
         try:
@@ -126,7 +128,7 @@ class Executor:
         )
 
     async def _execute(self, spec: TaskSpec, attempt: AttemptId) -> RunResult:
-        """Run the task when there are cores and memory for it."""
+        """The result of the task, run when there are cores and memory for it."""
 
         def on_start(at: float) -> None:
             self._advanced(spec.id, attempt, TaskState.RUNNING, at)

@@ -1,6 +1,6 @@
-"""Tells children that their parents have finished, and has those placed that became ready.
+"""Tells children that their parents have finished, and has children placed that became ready.
 
-Telling may be repeated by anyone at any time: a notice is remembered, not counted.
+Any node may repeat a notice at any time: the store remembers notices, and does not count them.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from dataward.world import World
 
 
 class Notice(NamedTuple):
-    """A task finished: its children are to be told."""
+    """A finished task, whose children are to be told."""
 
     task: TaskId
     generation: int
@@ -41,12 +41,12 @@ class Herald:
         self._work = self.world.kernel.flag()
 
     def deliver(self, notice: Notice) -> None:
-        """Have a task's children told, soon."""
+        """Tell a task's children soon."""
         self._notices.append(notice)
         self._work.set()
 
     def cascade(self, child: Standing) -> None:
-        """A task failed with its parent: say so, and have its own children told."""
+        """Report a task that failed with its parent, and tell its own children soon."""
         tell_finished(self.world, child.task, NOBODY, TaskState.FAILED, child.generation)
         self.deliver(Notice(child.task, child.generation, True, child.children, ()))
 
@@ -59,7 +59,7 @@ class Herald:
                 await self._tell(notices)
 
     async def _tell(self, notices: list[Notice]) -> None:
-        """Notify, queue what became ready, and only then empty the outboxes."""
+        """Notify the children, queue those that became ready, and only then empty the outboxes."""
         operations = [
             Notify(child, notice.task, notice.generation, notice.failed, notice.copies)
             for notice in notices
@@ -70,7 +70,8 @@ class Herald:
         for answer in answers:
             if answer.state is TaskState.FAILED and answer.granted:
                 self.cascade(answer)
-        # A child the store does not know was forgotten; once submitted again it must be told.
+        # The store has forgotten a child it does not know. The child must be told once it has been
+        # submitted again, so the outbox stays full.
         unknown = {answer.task for answer in answers if answer.unknown}
         for notice in notices:
             if unknown.isdisjoint(notice.children):

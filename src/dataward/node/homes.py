@@ -1,7 +1,7 @@
-"""Which node a task goes to. Whoever has a task to send anywhere asks `Homes`, and only it.
+"""Which node a task goes to: every component that sends a task somewhere asks `Homes`.
 
 A strategy supplies the rule. The rule is a plain function of the task, the occasion, and a view of
-the nodes; `Homes` gets it that view.
+the nodes; `Homes` makes that view.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ STRANGERS = 4  # nodes considered beyond those that hold some of a task's inputs
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What whoever looks for a home knows of the nodes.
+    """What a rule is told of the nodes.
 
-    ``loads_seconds`` has the nodes that are up and were asked, the one that asks included; it is
-    empty if nobody was asked.
+    ``here`` is the node that asks. ``loads_seconds`` has the nodes that were asked and are up, and
+    ``here``; it is empty if no node was asked.
     """
 
     here: NodeId
@@ -35,7 +35,7 @@ class View:
 
 
 class Home(NamedTuple):
-    """The node that was chosen, and the candidates that were weighed, if any were."""
+    """The node that was chosen, and the candidates that were compared, if any were."""
 
     node: NodeId
     weighed: tuple[tuple[NodeId, float], ...] = ()
@@ -46,7 +46,7 @@ Rule = Callable[[Standing, Occasion, View], Home]
 
 @dataclass(frozen=True, slots=True)
 class HomeRule:
-    """``choose`` decides; on the occasions in ``asks`` it is told who is up, and their loads."""
+    """``choose`` decides; on the occasions in ``asks``, its view has loads of nodes that are up."""
 
     choose: Rule
     asks: frozenset[Occasion] = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
@@ -58,8 +58,9 @@ class HomeRule:
 def preferred_or_nearest(task: Standing, occasion: Occasion, view: View) -> Home:
     """The node that the plan prefers; if that is down, the one that lacks the fewest input bytes.
 
-    A task that became ready goes to its preferred node, dead or alive: whoever finds that node
-    dead finds the task with it. A task for which its node has no room goes to any other node.
+    A task that became ready goes to its preferred node even if that is down: a patrol that finds
+    the node dead finds the task in its queue. A task for which this node has no room goes to any
+    other node.
     """
     if occasion is Occasion.NO_ROOM:
         return Home(view.random.choice([node for node in view.nodes if node != view.here]))
@@ -85,14 +86,14 @@ class Candidate:
 
 
 def missing_bytes(inputs: Iterable[InputFile], held: Collection[FileId]) -> int:
-    """How many bytes of these inputs somebody who holds those files would have to bring in."""
+    """How many bytes of these inputs a node that holds the files ``held`` would have to fetch."""
     return sum(file.size_bytes for file in inputs if file.id not in held)
 
 
 def candidates_for(
     inputs: Sequence[InputFile], copies: Iterable[Copy], loads_seconds: Mapping[NodeId, float]
 ) -> list[Candidate]:
-    """Each of the nodes whose load is known, with the bytes it would have to bring in."""
+    """Each of the nodes whose load is known, with the bytes it would have to fetch."""
     held: dict[NodeId, set[FileId]] = {}
     for copy in copies:
         held.setdefault(copy.node, set()).add(copy.file)
@@ -117,7 +118,7 @@ def best_node(candidates: Sequence[Candidate]) -> NodeId:
 
 @dataclass
 class Homes:
-    """Asks around as far as the rule needs it, then asks the rule.
+    """Asks the store for the loads that the rule needs, then asks the rule.
 
     ``queue`` is the ready queue of the node that asks; a client has none.
     """
@@ -137,7 +138,7 @@ class Homes:
     async def find(
         self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
     ) -> list[Home]:
-        """A home for each of the tasks. Nodes to ``avoid`` are taken for down, but not this one."""
+        """A home for each task. Nodes to ``avoid`` count as down, except this node itself."""
         loads: dict[NodeId, float] = {}
         if tasks and occasion in self.rule.asks:
             loads = await self._loads_of_nodes_up(tasks)
@@ -152,7 +153,10 @@ class Homes:
         return homes
 
     async def _loads_of_nodes_up(self, tasks: Sequence[Standing]) -> dict[NodeId, float]:
-        """Those worth asking: preferred nodes, holders of inputs, a few strangers, and this one."""
+        """The loads of the nodes worth asking, as far as they are up.
+
+        These are preferred nodes, holders of inputs, a few others drawn at random, and this node.
+        """
         asked: dict[NodeId, None] = {}
         for task in tasks:
             asked[task.preferred] = None

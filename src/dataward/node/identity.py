@@ -1,4 +1,4 @@
-"""Who this node is at present, what it holds in the store, and the names of its attempts."""
+"""The node's present incarnation, the tasks it holds in the store, the names of its attempts."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Holding(NamedTuple):
 
 @dataclass
 class Identity:
-    """A node that lost its lease goes on as another incarnation: the old one's acts are void."""
+    """A node that lost its lease goes on as the next incarnation; the store refuses the old one."""
 
     node: NodeId
     incarnation: int
@@ -30,7 +30,7 @@ class Identity:
         return attempt_id(self.node, self.incarnation, self._attempts)
 
     def join(self) -> None:
-        """The store knows this incarnation from now on."""
+        """Note that the store knows this incarnation."""
         self.joined = True
 
     def become(self, incarnation: int) -> None:

@@ -1,6 +1,6 @@
-"""Keeps the node a member of the cluster: it joins, renews its lease, and joins again if it must.
+"""Keeps the node a member of the cluster: joins, renews its lease, joins again if that is lost.
 
-ADAGE's Listing 5 renews a heartbeat for each task; one lease for the node covers all it holds.
+ADAGE's Listing 5 renews a heartbeat for each task; here one lease covers all the node's tasks.
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class Lease:
     store: StoreClient
     state: NodeState
     depot: Depot
-    _epoch: int = 0  # of the shard that has this node's row: how often it has lost writes
+    _epoch: int = 0  # how often the shard that has this node's lease has lost writes
 
     async def join(self) -> None:
-        """Become a member, as the present incarnation or, if the store knows a later one, a next.
+        """Become a member, as the present incarnation or, if the store knows a later one, the next.
 
-        A later one is known if this node lost its memory of what it was.
+        The store knows a later incarnation if this node has forgotten which one it was.
         """
         identity = self.state.identity
         while True:
@@ -45,7 +45,7 @@ class Lease:
         self.state.queue.wanted.set()
 
     async def rejoin(self) -> None:
-        """Whenever the lease is lost, clear up after the past incarnation and join as the next."""
+        """Whenever the lease is lost, discard the old incarnation's outputs and join again."""
         while True:
             await self.state.lease_lost.wait()
             self.state.lease_lost.clear()
@@ -56,7 +56,7 @@ class Lease:
             await self.join()
 
     async def keep(self) -> None:
-        """Renew the lease; nothing else, for whatever else may have to wait for a lost shard."""
+        """Renew the lease, and do nothing else here: a call to another shard may wait for long."""
         while True:
             await self.world.kernel.sleep(self.settings.validation_seconds)
             await self._renew()
@@ -75,7 +75,10 @@ class Lease:
             self.state.queue.wanted.set()
 
     async def _restate(self) -> None:
-        """Tell a store that lost writes what this node holds; it queues the rest for us again."""
+        """Tell a shard that lost writes which tasks this node holds.
+
+        Other tasks that the shard believed this node to hold are put into its queue again.
+        """
         identity = self.state.identity
         incarnation, holdings = identity.incarnation, identity.holdings
         held = tuple(holding.entry for holding in holdings.values())
@@ -87,7 +90,7 @@ class Lease:
             for entry, ticket in zip(answer.entries, answer.tickets, strict=True):
                 if entry.task in holdings:
                     holdings[entry.task] = Holding(entry, ticket)
-                else:  # let go of while the question was asked, perhaps more than once
+                else:  # the node let go of it while the call was under way
                     done.append((entry.task, ticket))
             if done:
                 await self.store.call([LetGo(self.world.node, incarnation, tuple(done))])

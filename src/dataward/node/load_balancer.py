@@ -22,9 +22,9 @@ from dataward.world import World
 
 
 def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId | None:
-    """Whom to give to: the least loaded neighbour, if this node is the most loaded of all.
+    """The least loaded neighbour, if this node has more load than all of them; else None.
 
-    Equal loads go to the lowest id. A neighbour as loaded as this node gets nothing.
+    Of equally loaded neighbours the lowest id is taken.
     """
     if not neighbours or load_seconds <= max(neighbours.values()):
         return None
@@ -32,7 +32,7 @@ def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId 
 
 
 def next_pause(pause_seconds: float, *, gave: bool, settings: NodeSettings) -> float:
-    """The shortest pause after a gift, else twice the last up to a maximum."""
+    """The shortest pause after a gift, else twice the last pause, up to a maximum."""
     if gave:
         return settings.pause_seconds_min
     return min(pause_seconds * 2, settings.pause_seconds_max)
@@ -88,7 +88,10 @@ class LoadBalancer:
         return self._neighbours
 
     async def _send(self, target: NodeId) -> list[QueueEntry]:
-        """Queue half of what may be given, at least one, at the target; the least urgent of it."""
+        """The tasks queued at the target: the least urgent half of those to give, but at least one.
+
+        With replication, only those of them that may have one more backup.
+        """
         gift = self.state.queue.least_urgent(max(self.state.queue.givable // 2, 1))
         replica = self.settings.replication
         if replica:
@@ -106,7 +109,7 @@ class LoadBalancer:
         return gift
 
     async def _backed_up(self, gift: list[QueueEntry], target: NodeId) -> list[QueueEntry]:
-        """Those that may have a backup at the target. They stay here too, and compete."""
+        """The tasks that may have a backup at the target. They stay here too: the first wins."""
         asks = [Replicate(entry.task, self.world.node, target) for entry in gift]
         granted = []
         for entry, answer in zip(gift, await self.store.call(asks), strict=True):

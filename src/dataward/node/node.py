@@ -23,7 +23,7 @@ from dataward.world import Fiber, World
 
 
 class Node:
-    """Runs workflows' tasks until stopped. Knows nothing of simulation."""
+    """Runs tasks of workflows until stopped, in either world."""
 
     def __init__(self, world: World, settings: NodeSettings, rule: HomeRule = ADAGE_HOME) -> None:
         self._world = world
@@ -69,7 +69,7 @@ class Node:
             fiber.cancel()
 
     def drain(self) -> None:
-        """Begin nothing more. What runs goes on, and is committed when it ends."""
+        """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._state.drain()
 
     def drop(self, file: FileId) -> None:
@@ -78,12 +78,12 @@ class Node:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no attempt is under way, nor any outcome on its way to the store."""
+        """Whether no attempt is under way, and no outcome on its way to the store."""
         return self._state.is_idle
 
     @property
     def running(self) -> int:
-        """How many attempts have come so far that a process runs, or has run."""
+        """How many attempts have a process that runs, or has run."""
         return self._state.attempts.started
 
     @property
@@ -91,7 +91,7 @@ class Node:
         return self._state.identity.incarnation
 
     async def _join(self) -> None:
-        """Join, take stock, and only then ask for work."""
+        """Join, take over the files on the disk, and only then ask for tasks."""
         await self._lease.join()
         await self._depot.recover()
         await self._decision_maker.run()
@@ -116,7 +116,7 @@ class Node:
             state.attempts.cancel(message.task, message.generation)
 
     async def _give_up(self, question: Confirm) -> None:
-        """The store remembers an attempt that this node does not: let others have the task."""
+        """Give up an attempt that the store remembers but this node does not; queue the task."""
         await self._store.call([Release(question.task, question.attempt)])
         incarnation = self._state.identity.incarnation
         self._state.identity.holdings.pop(question.task, None)

@@ -1,7 +1,7 @@
-"""What a node has to tell the store: its components put it in, the committer sends it.
+"""The operations a node has to send to the store: its components add them, the committer sends.
 
-Outcomes are urgent, the more so if other tasks wait for them. Everything else may wait a moment
-for company.
+Outcomes are urgent, the more so if other tasks wait for them. All other operations may wait a
+moment, so that more are sent together.
 """
 
 from dataward.model.ids import AttemptId
@@ -29,7 +29,7 @@ Steps = tuple[tuple[TaskState, float], ...]
 
 
 class Outbox:
-    """Everything here returns at once."""
+    """Collects operations and outcomes. All methods but ``due`` return at once."""
 
     def __init__(
         self, world: World, settings: NodeSettings, identity: Identity, queue: ReadyQueue
@@ -52,7 +52,7 @@ class Outbox:
     # --- attempts --------------------------------------------------------------------------------
 
     def advance(self, task: TaskId, attempt: AttemptId, state: TaskState, at: float) -> None:
-        """An attempt has come so far."""
+        """Report the state an attempt has reached."""
         known = self._advances.get(attempt)
         if known is None:
             known = self._advances[attempt] = (task, [])
@@ -80,17 +80,17 @@ class Outbox:
         self._send(fail, awaited=True)
 
     def withdraw(self, commit: Commit, reason: str) -> Fail:
-        """Turn a proposed commit into a failure, for its outputs are not safe on the disk."""
+        """The failure that replaces a proposed commit whose outputs are not safe on the disk."""
         fail = Fail(commit.task, commit.attempt, reason, commit.timeline)
         self._proposed[commit.attempt] = fail
         return fail
 
     def recommit(self, commit: Commit) -> None:
-        """Report again what the store had acknowledged and may have forgotten."""
+        """Send again a commit that the store had acknowledged and may have forgotten."""
         self._send(commit, awaited=True)
 
     def _steps(self, attempt: AttemptId) -> Steps:
-        """Advances not yet sent: they go along with the attempt's outcome."""
+        """The attempt's advances that are not yet sent: they go in its outcome."""
         known = self._advances.pop(attempt, None)
         return tuple(known[1]) if known is not None else ()
 
@@ -104,27 +104,27 @@ class Outbox:
     # --- everything else -------------------------------------------------------------------------
 
     def let_go(self, task: TaskId) -> None:
-        """Hold a task no longer, if this node holds it."""
+        """Stop holding a task, if this node holds it."""
         holding = self._identity.holdings.pop(task, None)
         if holding is not None:
             self._let_go.append((task, holding.ticket))
             self._filled.set()
 
     def announce(self, owner: str, copy: Copy) -> None:
-        """This node has a copy; ``owner`` is the file's producer, or the file if it has none."""
+        """Report a copy on this node; ``owner`` is its producer, or the file if it has none."""
         self.later(AddCopies(TaskId(owner), (copy,)))
 
     def retract(self, owner: str, copy: Copy) -> None:
-        """This node has that copy no longer."""
+        """Report that this node no longer has a copy."""
         self.later(DropCopies(TaskId(owner), (copy,)))
 
     def later(self, operation: Operation) -> None:
-        """Send along with whatever goes next; nobody waits for the answer."""
+        """Send an operation with the next batch; nobody waits for the answer."""
         self._later.append(operation)
         self._filled.set()
 
     def load_changed(self) -> None:
-        """Report the load, if it changed enough for others to care."""
+        """Report the load, if it changed enough to matter to other nodes."""
         change = abs(self._queue.load_seconds - self._reported_load_seconds)
         if change > self._settings.load_report_share * self._reported_load_seconds:
             self._filled.set()
@@ -141,15 +141,15 @@ class Outbox:
         return bool(self._proposed)
 
     def is_proposed(self, attempt: AttemptId) -> bool:
-        """Whether this attempt's outcome is on its way; not one that is only said again."""
+        """Whether this attempt's outcome is on its way; one sent by `recommit` does not count."""
         return attempt in self._proposed
 
     def arrived(self, attempt: AttemptId) -> bool:
-        """The store has answered an attempt's outcome. False if nobody proposes it any more."""
+        """Whether the outcome that the store has answered was still proposed; now it is not."""
         return self._proposed.pop(attempt, None) is not None
 
     def forget(self) -> list[Commit]:
-        """Drop what an incarnation that has lost its lease had to say; return its commits."""
+        """The proposed commits of an incarnation that lost its lease; its reports are dropped."""
         abandoned = [o for o in self._proposed.values() if isinstance(o, Commit)]
         self._proposed.clear()
         self._advances.clear()
@@ -157,10 +157,10 @@ class Outbox:
         self._let_go.clear()
         return abandoned
 
-    # --- for whoever sends it --------------------------------------------------------------------
+    # --- for the committer -----------------------------------------------------------------------
 
     async def due(self) -> None:
-        """Wait until there is something to send and waiting longer would not pay."""
+        """Wait until there is something to send, and waiting for more would not pay."""
         settings = self._settings
         await self._filled.wait()
         await self._urgent.wait(settings.company_seconds)
@@ -169,7 +169,7 @@ class Outbox:
             await self._sleep(settings.outcome_seconds)
 
     def take(self) -> list[Operation]:
-        """Everything there is to say, in the order in which the store should hear it."""
+        """All operations to send, in the order in which the store should apply them."""
         self._filled.clear()
         self._urgent.clear()
         self._awaited.clear()

@@ -1,7 +1,7 @@
-"""Looks after a shard: takes over the tasks of dead nodes, and repairs what else got stuck.
+"""Looks after a shard: takes over the tasks of dead nodes, and repairs other stuck work.
 
-Nodes patrol in turns, a few for each shard in a round. What one finds, the store gives to nobody
-else for a moment; a patrol that dies on the way leaves it for the next.
+Nodes patrol in turns, a few for each shard in a round. For a few seconds the store gives what one
+patrol found to no other patrol; if the node dies meanwhile, the next patrol finds it.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ PATROLS = 4  # nodes that patrol each shard in one round
 
 
 def shards_to_patrol(turn: int, nodes: int, shards: int) -> list[int]:
-    """Which shards a node looks after at its turn number ``turn``.
+    """The shards that a node looks after at its turn number ``turn``.
 
-    Nodes take turns, so that each shard is looked after by a few nodes in each round; of few nodes
-    each looks after several shards. It goes round: no shard is left alone for long, whichever
-    nodes are down.
+    Nodes take turns, so that a few nodes look after each shard in each round; if there are fewer
+    nodes than shards, each looks after several. The shards of a node change from turn to turn: no
+    shard is left alone for long, whichever nodes are down.
     """
     every = max(nodes // (shards * PATROLS), 1)
     if turn % every:
@@ -46,10 +46,10 @@ class ShardPatrol:
     outbox: Outbox
     placer: Placer
     herald: Herald
-    _epochs: dict[int, int] = field(default_factory=dict)  # losses of each shard, as known here
+    _epochs: dict[int, int] = field(default_factory=dict)  # the last known epoch of each shard
 
     async def look_after(self, shard: int) -> None:
-        """Find what is stuck on a shard, and repair it."""
+        """Find stuck work on a shard, and repair it."""
         settings = self.settings
         question = Patrol(
             shard,
@@ -78,8 +78,8 @@ class ShardPatrol:
     async def _adopt(self, orphans: Orphans) -> None:
         """Find homes for the tasks of a node whose lease has expired.
 
-        Fence first, queue elsewhere second, forget last: a crash on the way leaves the tasks where
-        the next patrol finds them.
+        First fence the dead node, then queue the tasks elsewhere, then let go of them in its name:
+        a crash on the way leaves the tasks where the next patrol finds them.
         """
         dead, incarnation = orphans.node, orphans.incarnation
         tasks = tuple(entry.task for entry in orphans.entries)
@@ -88,7 +88,7 @@ class ShardPatrol:
         await self.store.call([LetGo(dead, incarnation, stays)])
 
     async def _ask_after(self, suspects: Sequence[Suspect]) -> None:
-        """Take over the attempts of nodes that are gone; ask the others about theirs."""
+        """Take over the attempts of dead nodes; ask nodes that are up about their attempts."""
         asked = list(dict.fromkeys((s.node, s.incarnation) for s in suspects))
         answers = await self.store.call([Seize(node, incarnation) for node, incarnation in asked])
         alive = {
@@ -118,7 +118,7 @@ class ShardPatrol:
     # --- what was not said, or is forgotten ------------------------------------------------------
 
     def _deliver(self, found: Undelivered) -> None:
-        """Tell the children, and the event list: whoever finished the task may have died first."""
+        """Tell the children, and the event list: the node that finished the task may have died."""
         if found.winner:
             tell_finished(
                 self.world, found.task, found.winner, TaskState.COMPLETE, found.generation
@@ -128,7 +128,7 @@ class ShardPatrol:
         )
 
     def _report_again(self, findings: Findings) -> None:
-        """The shard lost writes it had acknowledged: some may have been this node's commits."""
+        """Commit again from the journal if the shard has lost acknowledged writes."""
         if findings.epoch <= self._epochs.get(findings.shard, 0):
             return
         self._epochs[findings.shard] = findings.epoch

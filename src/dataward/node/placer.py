@@ -1,4 +1,4 @@
-"""Puts tasks into nodes' queues in the store, and tells those nodes to look."""
+"""Puts tasks into nodes' queues in the store, and tells those nodes to claim them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from dataward.world import World
 
 @dataclass
 class Placer:
-    """Where each task goes, `Homes` decides; ``send`` is for those who have decided already."""
+    """`Homes` decides where each task goes; ``send`` is for callers that have decided already."""
 
     world: World
     store: StoreClient
@@ -38,12 +38,12 @@ class Placer:
     async def place_for_good(
         self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
     ) -> None:
-        """Queue tasks that had become ready again, and have the store look after them no more."""
+        """Queue tasks that had become ready again, and empty their outboxes."""
         await self.place(tasks, occasion, avoid)
         await self.are_placed(tasks)
 
     async def place_again(self, task: TaskId) -> None:
-        """Queue a task that may be in nobody's queue."""
+        """Queue a task that may be in no node's queue."""
         standing = await self.store.ask(Look(task), Standing)
         if standing.needs_node:
             await self.place_for_good([standing], Occasion.READY)
@@ -58,7 +58,7 @@ class Placer:
         occasion: Occasion,
         chosen: Mapping[TaskId, Home] | None = None,
     ) -> None:
-        """Queue entries at these nodes; ``chosen`` has what was weighed for each, if anything."""
+        """Queue entries at these nodes; ``chosen`` has the candidates compared for each, if any."""
         if not by_node:
             return
         await self.store.call([Enqueue(node, tuple(by_node[node])) for node in by_node])

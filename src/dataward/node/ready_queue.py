@@ -1,6 +1,6 @@
-"""The local ready queue: what this node will run next, most urgent first.
+"""The local ready queue: the tasks that this node will run next, most urgent first.
 
-Split, as ADAGE's Figure 1 has it, into the node's own tasks and replicas received from others:
+As in ADAGE's Figure 1, it is split into the node's own tasks and replicas received from others:
 only own tasks may be given away.
 """
 
@@ -11,19 +11,19 @@ from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 from dataward.world import Kernel
 
-PAST_MAX = 1000  # entries of heaps that stand for nothing any more
-UNKNOWN_SECONDS = 1.0  # a task whose run time nobody knows weighs this much
+PAST_MAX = 1000  # outdated heap entries that may be kept
+UNKNOWN_SECONDS = 1.0  # the load of a task whose run time is not known
 
 
 class ReadyQueue:
-    """Both ends are reached in O(log n): the urgent one to run, the other to give away."""
+    """The most urgent task, to run, and the least urgent, to give, are found in O(log n)."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.grown = kernel.flag()  # set while there is something to take
-        self.offered = kernel.flag()  # set while there is something to give
-        self.wanted = kernel.flag()  # set when somebody should ask the store for more
-        # Each with the number of its stay: the same entry may leave and come back, and what a heap
-        # still has of an earlier stay is passed over.
+        self.grown = kernel.flag()  # set while there is a task to take
+        self.offered = kernel.flag()  # set while there is a task to give
+        self.wanted = kernel.flag()  # set when the decision maker should claim more
+        # Each entry has the number of its stay: the same entry may leave and come back, and a heap
+        # entry of an earlier stay is skipped.
         self._entries: dict[TaskId, tuple[QueueEntry, int]] = {}
         self._stays = 0
         self._urgent: list[tuple[QueueEntry, int]] = []
@@ -63,13 +63,13 @@ class ReadyQueue:
         self.grown.set()
 
     def _tidy(self) -> None:
-        """Drop from the far end what has left by the near one, before it outnumbers the rest."""
+        """Drop outdated entries from the heap of the least urgent, before they outnumber others."""
         if len(self._patient) > 2 * len(self._givable) + PAST_MAX:
             self._patient = [item for item in self._patient if self._is_here(*item[1:])]
             heapify(self._patient)
 
     def take(self) -> QueueEntry | None:
-        """The most urgent own entry, or with none left the most urgent replica.
+        """The most urgent own entry; if there is none, the most urgent replica; else None.
 
         At equal urgency ids decide, so that a run replays exactly.
         """
@@ -86,7 +86,7 @@ class ReadyQueue:
         return present is not None and present[1] == stay
 
     def least_urgent(self, count: int) -> list[QueueEntry]:
-        """Up to so many own entries from the far end that may be given, left where they are."""
+        """Up to ``count`` of the least urgent entries that may be given; they stay in the queue."""
         seen: list[tuple[float, TaskId, int]] = []
         while self._patient and len(seen) < count:
             item = heappop(self._patient)
@@ -97,7 +97,7 @@ class ReadyQueue:
         return [self._entries[task][0] for _, task, _ in seen]
 
     def remove(self, task: TaskId, up_to_generation: int | None = None) -> bool:
-        """Take a task out, if it is here for no later completion than this one."""
+        """Whether a task was taken out: only if it is queued for this generation or earlier."""
         present = self._entries.get(task)
         if present is None:
             return False
@@ -115,12 +115,12 @@ class ReadyQueue:
             self.grown.clear()
 
     def share(self, task: TaskId) -> None:
-        """Note that another node has this task too, so that it may be finished elsewhere."""
+        """Note that another node has this task too, and so may finish it."""
         if task in self._entries:
             self._shared.add(task)
 
     def keep(self, task: TaskId) -> None:
-        """Do not offer this task any more: it has all the backups it may have."""
+        """Do not give this task away any more: it has left, or has all the backups it may have."""
         self._givable.discard(task)
         if not self._givable:
             self.offered.clear()
@@ -138,5 +138,5 @@ def weight(entry: QueueEntry) -> float:
 
 
 def entry_for(task: Standing, *, replica: bool = False) -> QueueEntry:
-    """A task as it is queued, for its next completion."""
+    """A task's queue entry, for its next generation."""
     return QueueEntry(task.priority, task.task, replica, task.seconds, task.generation + 1)

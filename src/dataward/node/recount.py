@@ -1,9 +1,9 @@
-"""Puts right what a shard broke by losing writes it had acknowledged.
+"""Repairs the state of tasks after a shard has lost acknowledged writes.
 
-The one scan in the system: it happens after a store's failover, once, and a page at a time. Every
-unfinished task is looked at: one that waits for a parent that has finished is told, and one that
-is ready but perhaps nobody's is queued again. Attempts that the store forgot, or remembers without
-reason, are the patrol's to find.
+This is the only scan in the system: it happens once after a store's failover, a page at a time.
+It looks at every unfinished task: a task that waits for a parent that has finished is told, and a
+ready task that may be in no queue is queued again. Attempts that the store forgot, or should have
+forgotten, are left to the patrol.
 """
 
 from dataward.model.answers import Findings, Page, Standing
@@ -18,7 +18,7 @@ PAGE = 512
 
 
 async def recount(store: StoreClient, placer: Placer, shards: int, findings: Findings) -> None:
-    """Check every unfinished task, on all shards: what one shard forgot, others may depend on."""
+    """Check every unfinished task, on all shards: their tasks may depend on what one forgot."""
     for shard in range(shards):
         cursor = 0
         while cursor >= 0:

@@ -1,4 +1,4 @@
-"""What becomes of an attempt that cannot go on, through no fault of the task."""
+"""Handles attempts that cannot go on, for reasons other than the task's own error."""
 
 from dataclasses import dataclass, field
 from typing import cast
@@ -27,12 +27,12 @@ class Setbacks:
     state: NodeState
     placer: Placer
     herald: Herald
-    _no_room: dict[TaskId, int] = field(default_factory=dict)  # how often, for each task
+    _no_room: dict[TaskId, int] = field(default_factory=dict)  # how often each found no room
 
     # --- inputs that nobody has any more ---------------------------------------------------------
 
     async def on_input_lost(self, begun: Begun, attempt: AttemptId, lost: InputLost) -> None:
-        """Have the producers run again, and wait for them as if for the first time.
+        """Have the producers run again, and let the task wait for them.
 
         A crash at any point leaves the producers in their shards' outboxes, and the task either
         held by this node, whose lease will expire, or waiting for notices that will come.
@@ -40,7 +40,7 @@ class Setbacks:
         task = begun.spec.id
         standing = await self.store.ask(Look(task), Standing)
         if standing.state in FINAL:
-            # Another attempt has won, so the inputs were let go of: nobody needs them made again.
+            # Another attempt has won, so the inputs were removed: nobody needs them any more.
             tell_ended(self.world, task, attempt, AttemptOutcome.LOST, "finished")
             self.state.outbox.let_go(task)
             return
@@ -49,7 +49,7 @@ class Setbacks:
         standing = await self._postpone(task, attempt, generations, reopened)
         tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
         if standing.state is TaskState.FAILED:
-            self.herald.cascade(standing)  # a parent failed while it ran, and it waits in vain
+            self.herald.cascade(standing)  # a parent failed meanwhile, so waiting made it fail
         if standing.needs_node:
             self.state.queue.put(entry_for(standing))
             await self.placer.are_placed([standing])
@@ -57,7 +57,7 @@ class Setbacks:
             self.state.outbox.let_go(task)
 
     async def _reopen(self, generations: dict[TaskId, int], begun: Begun) -> list[Standing]:
-        """Reopen the producers and have them placed; return how each stands."""
+        """The standing of each producer, after reopening and placing them."""
         reopens = [Reopen(task, generation) for task, generation in generations.items()]
         answers = await self.store.call(reopens)
         reopened = [answer for answer in answers if isinstance(answer, Standing)]
@@ -65,7 +65,7 @@ class Setbacks:
             if answer.granted:
                 now = self.world.kernel.now()
                 self.world.emit(TaskReopened(now, answer.task, answer.generation))
-        # Whoever had the files is down or does not serve: not the one to make them again.
+        # Nodes that had the files are down or do not serve them: others should make them again.
         had_them = {copy.node for copy in begun.copies}
         needy = [answer for answer in reopened if answer.needs_node]
         await self.placer.place_for_good(needy, Occasion.REOPENED, had_them)
@@ -78,12 +78,12 @@ class Setbacks:
         generations: dict[TaskId, int],
         reopened: list[Standing],
     ) -> Standing:
-        """End the attempt until the producers have run again; return how the task stands then."""
+        """The task's standing, after ending the attempt until the producers have run again."""
         waits = [
             Postpone(task, attempt, parent, generation)
             for parent, generation in generations.items()
         ]
-        # One that has run again meanwhile, but whose notice the task's shard forgot, tells it now.
+        # If a producer has already run again, but the task's shard forgot the notice, repeat it.
         notices = [
             Notify(task, producer.task, producer.generation, copies=producer.copies)
             for producer in reopened
@@ -95,7 +95,7 @@ class Setbacks:
     # --- a place that cannot be reached, a disk that is full -------------------------------------
 
     async def on_transfer_failed(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        """Keep the task and try again after a while: nothing here is wrong with it or with us."""
+        """Keep the task and try again after a while: neither task nor node is at fault."""
         standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
@@ -115,7 +115,7 @@ class Setbacks:
             self.state.outbox.fail(spec.id, attempt, reason)
 
     def _may_wait_for_room(self, task: TaskId) -> bool:
-        """Whether to try once more: somebody may make room."""
+        """Whether to try once more: there may be room by then."""
         self._no_room[task] = self._no_room.get(task, 0) + 1
         return self._no_room[task] <= self.settings.full_disk_tries
 

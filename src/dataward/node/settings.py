@@ -1,4 +1,4 @@
-"""Everything about a node that can be set, with the paper's value where it gives one."""
+"""Everything about a node that can be set; the paper's values where it gives them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -18,26 +18,26 @@ class NodeSettings:
     lease_seconds: float = 125.0  # "heartbeat expiration period"
     validation_seconds: float = 62.5  # "half of the heartbeat expiration period"
     giving: bool = True
-    replication: bool = True  # off: what is given is moved, not doubled
+    replication: bool = True  # off: a task that is given away does not stay here too
     backups_max: int = 2  # "number of replicas for each task"
     pause_seconds_min: float = 0.001  # "e.g., 1 millisecond"
-    pause_seconds_max: float = 128.0  # the authors' code stops doubling about there
+    pause_seconds_max: float = 128.0  # about where the authors' code stops doubling
     neighbourhood: Neighbourhood = Neighbourhood.DYNAMIC
     neighbours: int = 0  # 0: the square root of the number of nodes
     claim_max: int = 1024  # ours: tasks taken from the store at a time
     staging_ahead: int = 1  # ours: tasks whose inputs are brought in while all cores are busy
-    lead_seconds: float = 0.0  # ours: so much work is given to the runner before cores are free
+    lead_seconds: float = 0.0  # ours: how much work the runner is given before cores are free
     transfers_max: int = 8  # ours: files a node fetches at a time
-    fetch_rounds: int = 3  # ours: tries at every copy before a file is given up for lost
-    retry_seconds: float = 0.5  # ours: between such tries, and between calls to a store that fails
+    fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost
+    retry_seconds: float = 0.5  # ours: between such tries, and between failed calls to the store
     retry_seconds_max: float = 10.0
     full_disk_tries: int = 30  # ours: how often a node that is alone waits for room on its disk
-    patrol_limit: int = 2048  # ours: stuck tasks looked after at a time
+    patrol_limit: int = 2048  # ours: stuck tasks that one patrol is given
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
-    company_seconds: float = 0.05  # ours: how long what is not urgent waits for more to send
+    company_seconds: float = 0.05  # ours: how long operations that are not urgent wait for more
     outcome_seconds: float = 0.0  # ours: the same for outcomes, while the node has other work
-    unawaited_seconds: float = 0.0  # ours: how much longer for those that no task waits for
-    load_report_share: float = 0.25  # ours: a change of load by this share is told to others
+    unawaited_seconds: float = 0.0  # ours: how much longer for outcomes that no task waits for
+    load_report_share: float = 0.25  # ours: a load that changed by this share is reported
 
     def __post_init__(self) -> None:
         for name in ("claim_max", "transfers_max", "fetch_rounds", "patrol_limit"):
@@ -45,7 +45,7 @@ class NodeSettings:
                 raise SettingError(f"a node with {name} 0 would stand still; give at least 1")
         for name in ("lease_seconds", "validation_seconds", "pause_seconds_min", "retry_seconds"):
             if not getattr(self, name) > 0:
-                raise SettingError(f"a node with {name} 0 would do nothing else; give more")
+                raise SettingError(f"a node with {name} 0 would never rest; give more than 0")
         if self.validation_seconds >= self.lease_seconds:
             raise SettingError(
                 "validation_seconds must be below lease_seconds, or every lease would expire"

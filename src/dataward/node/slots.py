@@ -8,14 +8,14 @@ from dataward.world import Flag, Kernel
 class Slots:
     """``total`` places: cores to run on, or transfers under way.
 
-    With a debt allowed, whoever needs but one place may have it before it is free. Whoever needs
-    more waits until all debts are paid.
+    If a debt is allowed, a fiber that needs only one place may have it before it is free. A fiber
+    that needs more waits until that many places are free.
     """
 
     def __init__(self, kernel: Kernel, total: float) -> None:
         self._kernel = kernel
         self.total = total
-        self.free = total  # below 0: so many are owed
+        self.free = total  # below 0: this many were given out before they were free
         self._debt_max = 0
         self._waiting: deque[tuple[float, Flag]] = deque()
 
@@ -25,7 +25,7 @@ class Slots:
             self._serve()
 
     async def take(self, amount: float = 1) -> None:
-        """Wait for ``amount`` places at once. Whoever waits holds nothing, so none can deadlock."""
+        """Wait for ``amount`` places at once. A waiting fiber holds none, so none can deadlock."""
         assert amount <= self.total, "would wait for ever"
         if not self._waiting and self._may_have(amount):
             self.free -= amount

@@ -1,6 +1,6 @@
-"""What a node knows of itself: who it is, what it holds, what waits, runs, or is to be said.
+"""A node's state: its incarnation and holdings, ready queue, attempts, and outbox.
 
-The node's components share this and nothing else. Nothing here waits; the components do.
+The node's components share this state. Nothing here waits; the components do.
 """
 
 from dataward.model.operations import Commit
@@ -27,12 +27,12 @@ class NodeState:
 
     @property
     def is_draining(self) -> bool:
-        """Whether what runs may end, but nothing more is begun."""
+        """Whether no more attempts are begun; those that run may end."""
         return self._is_draining
 
     @property
     def is_idle(self) -> bool:
-        """Whether no attempt is under way, nor any outcome on its way to the store."""
+        """Whether no attempt is under way, and no outcome on its way to the store."""
         return not self.attempts and not self.outbox.is_busy
 
     def knows(self, task: TaskId) -> bool:
@@ -40,12 +40,12 @@ class NodeState:
         return task in self.queue or task in self.attempts or self.outbox.is_about(task)
 
     def drain(self) -> None:
-        """Begin nothing more. What runs goes on, and is committed when it ends."""
+        """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._is_draining = True
         self.attempts.cancel_unstarted()
 
     def lose_lease(self, incarnation: int) -> None:
-        """Others are taking over what this incarnation held: drop all of it, become the next.
+        """Drop everything this incarnation holds, since others take it over; become the next.
 
         Nothing happens if that incarnation is already past, or has not joined and so has no lease.
         """

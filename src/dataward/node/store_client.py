@@ -9,13 +9,13 @@ from dataward.model.operations import Operation
 from dataward.node.settings import NodeSettings
 from dataward.world import Kernel, Store, StoreUnavailable
 
-TURNS = 10  # in fewer no task gets from the store's queue to the runner
+TURNS = 10  # a task needs this many turns of the loop from the store's queue to the runner
 
 A = TypeVar("A")
 
 
 class StoreClient:
-    """Patience. Operations are safe to repeat, so a node need not know what a failed call did."""
+    """Repeats failed calls. Operations are safe to repeat, so it need not know what a call did."""
 
     def __init__(
         self, store: Store, kernel: Kernel, random: Random, settings: NodeSettings
@@ -37,17 +37,17 @@ class StoreClient:
             try:
                 return await self._store.call(operations)
             except StoreUnavailable:
-                # Nodes cut off together must not come back together.
+                # A random pause: nodes that were cut off together must not call again together.
                 await self._kernel.sleep(pause * (0.5 + self._random.random()))
                 pause = min(pause * 2, self._settings.retry_seconds_max)
 
     async def let_others_run(self) -> None:
-        """Calls to a store in this very process take no time, in which nobody else has a turn."""
+        """Let other fibers run: during a call to a store in this process, none gets a turn."""
         for _ in range(TURNS):
             await self._kernel.sleep(0)
 
     async def ask(self, operation: Operation, kind: type[A]) -> A:
-        """One operation whose answer can only be of one kind."""
+        """The answer to one operation, which can only be of one kind."""
         (answer,) = await self.call([operation])
         assert isinstance(answer, kind)
         return answer

@@ -1,4 +1,4 @@
-"""The events that say what became of a node's attempts, each made in one place."""
+"""Emits the events about a node's attempts; each kind of event is made in one place."""
 
 from dataward.model.events import AttemptAdvanced, AttemptEnded, AttemptMeasured, TaskFinished
 from dataward.model.ids import NOBODY, AttemptId, NodeId, node_of
@@ -15,7 +15,7 @@ def tell_ended(
     reason: str = "",
     cause: FailureCause = FailureCause.TASK,
 ) -> None:
-    """An attempt of this node is over."""
+    """Report that an attempt of this node is over."""
     now = world.kernel.now()
     world.emit(AttemptEnded(now, task, attempt, world.node, outcome, reason, cause))
 
@@ -23,12 +23,12 @@ def tell_ended(
 def tell_advanced(
     world: World, task: TaskId, attempt: AttemptId, state: TaskState, at: float
 ) -> None:
-    """An attempt of this node has come so far."""
+    """Report the state that an attempt of this node has reached."""
     world.emit(AttemptAdvanced(at, task, attempt, world.node, state))
 
 
 def tell_measured(world: World, task: TaskId, attempt: AttemptId, result: RunResult) -> None:
-    """What a run took, and how its process ended."""
+    """Report the time and memory that a run used, and how its process ended."""
     world.emit(
         AttemptMeasured(
             result.ended_at,
@@ -47,6 +47,6 @@ def tell_measured(world: World, task: TaskId, attempt: AttemptId, result: RunRes
 def tell_finished(
     world: World, task: TaskId, attempt: AttemptId, state: TaskState, generation: int
 ) -> None:
-    """The store has a task's outcome; ``attempt`` is NOBODY if it failed with a parent."""
+    """Report a task's outcome; ``attempt`` is NOBODY if the task failed with a parent."""
     node: NodeId = node_of(attempt) if attempt != NOBODY else world.node
     world.emit(TaskFinished(world.kernel.now(), task, attempt, node, state, generation))

@@ -1,6 +1,6 @@
-"""Drops queued tasks that others have finished, and patrols the store when it is its turn.
+"""Drops queued tasks that other nodes have finished, and patrols shards when it is its turn.
 
-ADAGE's Listing 5 also renews the heartbeat: that is `lease`'s.
+ADAGE's Listing 5 also renews the heartbeat: that is left to `lease`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Validator:
     patrol: ShardPatrol
 
     async def run(self) -> None:
-        """Look after the node's own queue and, when it is its turn, after some shards."""
+        """Check the node's own queue and, when it is its turn, patrol some shards."""
         nodes, shards = len(self.world.nodes), self.world.store.shard_count
         place = self.world.nodes.index(self.world.node)
         for turn in count(place + 1):
@@ -35,7 +35,7 @@ class Validator:
                 await self.patrol.look_after(shard)
 
     async def _drop_finished(self) -> None:
-        """Only tasks that another node has too can be finished elsewhere."""
+        """Drop finished tasks from the queue; only tasks that another node has too can be."""
         shared = self.state.queue.shared()
         for answer in await self.store.call([Look(task) for task in shared]):
             assert isinstance(answer, Standing)
