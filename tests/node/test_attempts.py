@@ -1,0 +1,160 @@
+"""Attempts under way: each counts until it is over, even one that never had a turn."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dataward.kernel import Cancelled
+from dataward.node.attempts import Attempts
+from node.fake_world import FakeWorld, a_queue_entry
+
+
+class Place:
+    """A world with attempts that go on until they are cancelled, or told to end."""
+
+    def __init__(self) -> None:
+        self.world = FakeWorld()
+        self.attempts = Attempts(self.world.kernel)
+        self.may_end = self.world.kernel.flag()
+        self.cancelled: list[str] = []
+
+    async def _attempt(self, task: str) -> None:
+        try:
+            await self.may_end.wait()
+        except Cancelled:
+            self.cancelled.append(task)
+            raise
+        finally:
+            self.attempts.end(task)
+
+    def begin(self, task: str, generation: int = 1) -> None:
+        """Begin an attempt, which has not had its first turn yet."""
+        entry = a_queue_entry(task, generation=generation)
+        self.attempts.begin(entry, self.world.kernel.spawn(self._attempt(task)))
+
+
+CANCEL: list[Callable[[Attempts], None]] = [
+    lambda attempts: attempts.cancel("t", 1),
+    lambda attempts: attempts.cancel_all(),
+    lambda attempts: attempts.cancel_unstarted(),
+]
+each_way = pytest.mark.parametrize("cancel", CANCEL, ids=["one", "all", "unstarted"])
+
+
+def test_an_attempt_is_under_way_until_it_says_that_it_is_over() -> None:
+    place = Place()
+
+    place.begin("t")
+    assert "t" in place.attempts
+    assert len(place.attempts) == 1
+    place.may_end.set()
+    place.world.pass_time()
+
+    assert "t" not in place.attempts
+    assert not place.attempts
+
+
+@each_way
+def test_one_cancelled_before_its_first_turn_is_over_at_once(
+    cancel: Callable[[Attempts], None],
+) -> None:
+    place = Place()
+    place.begin("t")
+
+    cancel(place.attempts)
+
+    assert not place.attempts
+    assert place.cancelled == []  # nothing of it ever ran
+
+
+@each_way
+def test_one_cancelled_later_is_under_way_until_it_has_cleaned_up(
+    cancel: Callable[[Attempts], None],
+) -> None:
+    place = Place()
+    place.begin("t")
+    place.world.pass_time()
+
+    cancel(place.attempts)
+    assert len(place.attempts) == 1
+    place.world.pass_time()
+
+    assert not place.attempts
+    assert place.cancelled == ["t"]
+
+
+def test_whoever_waits_for_a_place_hears_of_one_cancelled_before_its_first_turn() -> None:
+    place = Place()
+    waiting = place.world.start(place.attempts.one_over())
+    place.begin("t")
+
+    place.attempts.cancel_all()
+    place.world.pass_time()
+
+    assert waiting.done()
+
+
+def test_waiting_for_one_to_end_does_not_count_those_that_ended_before() -> None:
+    place = Place()
+    place.begin("a")
+    place.world.pass_time()
+    place.may_end.set()
+    place.world.pass_time()
+    place.may_end.clear()
+    place.begin("b")
+
+    waiting = place.world.start(place.attempts.one_over())
+    assert not waiting.done()
+    place.may_end.set()
+    place.world.pass_time()
+
+    assert waiting.done()
+
+
+def test_a_task_is_over_when_its_attempt_is_whether_it_ended_or_was_cancelled() -> None:
+    place = Place()
+    for task in ("ends", "cancelled"):
+        place.begin(task)
+    place.world.pass_time()
+
+    waiting = [place.world.start(place.attempts.over(task)) for task in ("ends", "cancelled", "no")]
+    assert [fiber.done() for fiber in waiting] == [False, False, True]
+    place.attempts.cancel("cancelled", 1)
+    place.world.pass_time()
+    assert [fiber.done() for fiber in waiting] == [False, True, True]
+    place.may_end.set()
+    place.world.pass_time()
+
+    assert [fiber.done() for fiber in waiting] == [True, True, True]
+
+
+def test_only_an_attempt_for_that_completion_or_an_earlier_one_is_cancelled() -> None:
+    place = Place()
+    for generation in (1, 2, 3):
+        place.begin(f"t{generation}", generation)
+
+    for generation in (1, 2, 3):
+        place.attempts.cancel(f"t{generation}", 2)
+    place.attempts.cancel("unknown", 2)
+
+    assert "t3" in place.attempts
+    assert len(place.attempts) == 1
+
+
+def test_of_all_attempts_those_whose_process_runs_may_go_on() -> None:
+    place = Place()
+    for task in ("runs", "stages"):
+        place.begin(task)
+    place.world.pass_time()
+    place.attempts.start("runs")
+    place.attempts.start("gone")  # told a little later than it ended
+
+    assert place.attempts.started == 1
+    place.attempts.cancel_unstarted()
+    place.world.pass_time()
+
+    assert place.cancelled == ["stages"]
+    assert "runs" in place.attempts
+    place.attempts.cancel_all()
+    place.world.pass_time()
+    assert not place.attempts
