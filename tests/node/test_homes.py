@@ -1,11 +1,30 @@
 """Where a task should run: least to move, then least to do, then the lowest id."""
 
+from collections.abc import Mapping
+from random import Random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataward.model.operations import Copy, InputFile
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion
+from dataward.model.operations import Copy, Enqueue, InputFile, Join, Probe, ReportLoad
+from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
-from dataward.node.homes import Candidate, best_node, candidates_for, missing_bytes
+from dataward.node.homes import (
+    STRANGERS,
+    Candidate,
+    Home,
+    HomeRule,
+    Homes,
+    View,
+    best_node,
+    candidates_for,
+    missing_bytes,
+    preferred_or_nearest,
+)
+from node.fake_world import FakeWorld, a_queue_entry
 
 
 def a_file(id: str, size_bytes: int) -> InputFile:
@@ -60,3 +79,198 @@ def test_the_order_in_which_candidates_are_listed_does_not_matter(
     random.shuffle(shuffled)  # type: ignore[attr-defined]
 
     assert best_node(shuffled) == best_node(listed)
+
+
+# --- ADAGE's rule --------------------------------------------------------------------------------
+
+UP = {"n0": 0.0, "n1": 0.0}
+SEARCHING = [Occasion.ORPHANED, Occasion.REOPENED, Occasion.GIVEN]
+each_search = pytest.mark.parametrize("occasion", SEARCHING)
+
+
+def a_standing(
+    task: str = "t", preferred: str = "n9", *, holders: Mapping[str, str] | None = None
+) -> Standing:
+    """A ready task of five seconds that reads one big file; ``holders`` say who has which file."""
+    copies = tuple(a_copy(file, node) for node, file in (holders or {}).items())
+    return Standing(
+        TaskId(task), TaskState.READY, 0, preferred, seconds=5.0, inputs=(BIG,), input_copies=copies
+    )
+
+
+def a_view(loads_seconds: Mapping[str, float], nodes: int = 3) -> View:
+    return View("n0", [f"n{i}" for i in range(nodes)], loads_seconds, Random(1))
+
+
+def test_a_task_that_became_ready_goes_to_its_preferred_node_dead_or_alive() -> None:
+    task = a_standing(preferred="n9", holders={"n1": "big"})
+
+    assert preferred_or_nearest(task, Occasion.READY, a_view({})) == Home("n9")
+    assert preferred_or_nearest(task, Occasion.READY, a_view(UP)) == Home("n9")
+
+
+@each_search
+def test_a_task_goes_to_its_preferred_node_if_that_is_up(occasion: Occasion) -> None:
+    task = a_standing(preferred="n1", holders={"n0": "big"})
+
+    assert preferred_or_nearest(task, occasion, a_view(UP)) == Home("n1")
+
+
+@each_search
+def test_with_its_preferred_node_down_a_task_goes_where_least_must_be_moved(
+    occasion: Occasion,
+) -> None:
+    task = a_standing(preferred="n9", holders={"n1": "big", "n8": "big"})
+
+    home = preferred_or_nearest(task, occasion, a_view(UP))
+
+    assert home == Home("n1", (("n0", 100.0), ("n1", 0.0)))
+
+
+@each_search
+def test_with_no_node_up_a_task_goes_to_its_preferred_node(occasion: Occasion) -> None:
+    assert preferred_or_nearest(a_standing(preferred="n9"), occasion, a_view({})) == Home("n9")
+
+
+def test_a_task_that_has_no_room_here_goes_to_any_other_node_even_if_this_one_is_preferred() -> (
+    None
+):
+    view = a_view(UP, nodes=3)
+    task = a_standing(preferred="n0")
+
+    homes = {preferred_or_nearest(task, Occasion.NO_ROOM, view).node for _ in range(50)}
+
+    assert homes == {"n1", "n2"}
+
+
+# --- asking around -------------------------------------------------------------------------------
+
+
+class Asked:
+    """A rule that sends everything to n1 and remembers what it was told."""
+
+    def __init__(self, *asks: Occasion) -> None:
+        self.views: list[dict[str, float]] = []
+        self.rule = HomeRule(self._choose, frozenset(asks))
+
+    def _choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
+        self.views.append(dict(view.loads_seconds))
+        return Home("n1")
+
+
+def up(world: FakeWorld, **loads_seconds: float) -> None:
+    """These nodes are up, with so much work waiting at each."""
+    for node, load in loads_seconds.items():
+        world.have(Join(node, 1, 1e9), ReportLoad(node, load))
+
+
+def test_a_rule_that_asks_for_no_loads_costs_no_call() -> None:
+    asked = Asked(Occasion.ORPHANED)
+    world = FakeWorld(rule=asked.rule)
+    up(world, n1=1.0)
+
+    homes = world.do(world.homes.find([a_standing()], Occasion.READY))
+
+    assert homes == [Home("n1")]
+    assert asked.views == [{}]
+    assert world.store.calls == []
+
+
+def test_with_no_task_nobody_is_asked() -> None:
+    world = FakeWorld()
+
+    assert world.do(world.homes.find([], Occasion.ORPHANED)) == []
+    assert world.store.calls == []
+
+
+def test_a_rule_is_told_who_is_up_and_how_loaded_and_what_waits_here() -> None:
+    asked = Asked(Occasion.ORPHANED)
+    world = FakeWorld(nodes=4, rule=asked.rule)
+    up(world, n1=4.0, n2=2.0)
+    world.have(Enqueue("n2", (a_queue_entry("queued", seconds=1.5),)))
+    world.state.queue.put(a_queue_entry("here", seconds=7.0))
+    task = a_standing(preferred="n1", holders={"n2": "big", "n3": "big"})
+
+    world.do(world.homes.find([task], Occasion.ORPHANED))
+
+    assert asked.views == [{"n0": 7.0, "n1": 4.0, "n2": 3.5}]  # n3 never joined
+
+
+def test_a_client_has_no_queue_and_is_no_candidate_itself() -> None:
+    asked = Asked(Occasion.READY)
+    world = FakeWorld()
+    up(world, n1=4.0)
+    homes = Homes("the client", world.world.nodes, Random(1), world.client, asked.rule)
+
+    world.do(homes.find([a_standing(preferred="n1")], Occasion.READY))
+
+    assert asked.views == [{"n1": 4.0}]
+
+
+def test_preferred_nodes_holders_and_a_few_strangers_are_asked_each_once() -> None:
+    world = FakeWorld(nodes=100)
+    tasks = [
+        a_standing("a", "n1", holders={"n2": "big", "n3": "big"}),
+        a_standing("b", "n1", holders={"n3": "big", "left the cluster": "big"}),
+    ]
+
+    world.do(world.homes.find(tasks, Occasion.ORPHANED))
+
+    (probes,) = world.store.calls
+    asked = [probe.node for probe in probes if isinstance(probe, Probe)]
+    assert asked[:3] == ["n1", "n2", "n3"]
+    assert len(asked) == len(set(asked)) <= 3 + STRANGERS
+    assert len(asked) > 3
+    assert "left the cluster" not in asked
+    assert "n0" not in asked
+
+
+def test_a_node_does_not_ask_the_store_about_itself() -> None:
+    world = FakeWorld(nodes=1)
+
+    world.do(world.homes.find([a_standing(preferred="n0")], Occasion.ORPHANED))
+
+    assert world.store.calls == []
+
+
+def test_nodes_to_avoid_count_as_down_but_this_one_does_not() -> None:
+    asked = Asked(Occasion.REOPENED)
+    world = FakeWorld(rule=asked.rule)
+    up(world, n1=1.0, n2=2.0)
+    task = a_standing(preferred="n1", holders={"n2": "big"})
+
+    world.do(world.homes.find([task], Occasion.REOPENED, {"n0", "n1"}))
+
+    assert asked.views == [{"n0": 0.0, "n2": 2.0}]
+
+
+def test_each_task_placed_adds_to_the_load_that_the_next_is_weighed_by() -> None:
+    asked = Asked(Occasion.ORPHANED)
+    world = FakeWorld(rule=asked.rule)
+    up(world, n1=1.0)
+
+    world.do(world.homes.find([a_standing(t, "n1") for t in "abc"], Occasion.ORPHANED))
+
+    assert [view["n1"] for view in asked.views] == [1.0, 6.0, 11.0]
+    assert [view["n0"] for view in asked.views] == [0.0, 0.0, 0.0]
+
+
+def test_a_home_that_is_not_up_is_still_a_home() -> None:
+    world = FakeWorld(rule=Asked(Occasion.ORPHANED).rule)
+
+    assert world.do(world.homes.find([a_standing()], Occasion.ORPHANED)) == [Home("n1")]
+
+
+def test_equal_orphans_of_one_node_are_spread_over_those_that_are_up() -> None:
+    world = FakeWorld(nodes=3)
+    up(world, n1=0.0, n2=0.0)
+    orphans = [a_standing(t, "n9", holders={"n1": "x", "n2": "x"}) for t in "abcdef"]
+
+    homes = world.do(world.homes.find(orphans, Occasion.ORPHANED))
+
+    assert [home.node for home in homes] == ["n0", "n1", "n2"] * 2
+
+
+def test_a_node_is_alone_if_there_is_no_other_to_send_a_task_to() -> None:
+    assert FakeWorld(nodes=1).homes.is_alone
+    assert not FakeWorld(nodes=2).homes.is_alone
