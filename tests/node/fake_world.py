@@ -351,6 +351,10 @@ class FakeWorld:
         """Let everybody run, for so long."""
         self.kernel.run_until(self.kernel.now() + seconds)
 
+    async def wait_for_ever(self) -> None:
+        """For fibers that only have to be there."""
+        await self.kernel.flag().wait()
+
     # --- looking ---------------------------------------------------------------------------------
 
     def asked(self, kind: type[O]) -> list[O]:
