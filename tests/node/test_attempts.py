@@ -14,7 +14,8 @@ class Place:
 
     def __init__(self) -> None:
         self.world = FakeWorld()
-        self.attempts = Attempts(self.world.kernel)
+        self.dropped: list[str] = []
+        self.attempts = Attempts(self.world.kernel, self.dropped.append)
         self.may_end = self.world.kernel.flag()
         self.cancelled: list[str] = []
 
@@ -65,6 +66,7 @@ def test_one_cancelled_before_its_first_turn_is_over_at_once(
 
     assert not place.attempts
     assert place.cancelled == []  # nothing of it ever ran
+    assert place.dropped == ["t"]
 
 
 @each_way
@@ -81,6 +83,7 @@ def test_one_cancelled_later_is_under_way_until_it_has_cleaned_up(
 
     assert not place.attempts
     assert place.cancelled == ["t"]
+    assert place.dropped == []
 
 
 def test_whoever_waits_for_a_place_hears_of_one_cancelled_before_its_first_turn() -> None:

@@ -1,6 +1,6 @@
 """What a node holds, and how it lets all of it go when its lease is lost."""
 
-from dataward.model.operations import OutputFile
+from dataward.model.operations import LetGo, OutputFile
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -135,3 +135,15 @@ def test_a_draining_node_cancels_what_has_not_started_and_lets_the_rest_end() ->
     assert world.state.is_draining
     assert "runs" in world.state.attempts
     assert "stages" not in world.state.attempts
+
+
+def test_an_attempt_that_a_drain_cancels_before_its_first_turn_lets_go_of_its_task() -> None:
+    world = FakeWorld()
+    world.hold(a_task())
+    fiber = world.kernel.spawn(world.wait_for_ever())
+    world.state.attempts.begin(a_queue_entry(), fiber)
+
+    world.state.drain()
+
+    assert not world.state.identity.holdings
+    assert [type(op) for op in world.state.outbox.take()] == [LetGo]

@@ -1,5 +1,6 @@
 """The attempts under way on a node, by task, so that they can be found and cancelled."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,7 +20,10 @@ class _UnderWay:
 
 
 class Attempts:
-    def __init__(self, kernel: Kernel) -> None:
+    """``on_dropped`` is told the task of an attempt that was cancelled before its first turn."""
+
+    def __init__(self, kernel: Kernel, on_dropped: Callable[[TaskId], None]) -> None:
+        self._on_dropped = on_dropped
         self._under_way: dict[TaskId, _UnderWay] = {}
         self._one_over = kernel.flag()
 
@@ -78,4 +82,6 @@ class Attempts:
     def _cancel(self, task: TaskId, attempt: _UnderWay) -> None:
         attempt.fiber.cancel()
         if attempt.fiber.done() and self._under_way.get(task) is attempt:
-            self.end(task)  # cancelled before its first turn, so it cannot call `end` itself
+            # It had not had its first turn and will not have it, so it cannot clean up itself.
+            self.end(task)
+            self._on_dropped(task)

@@ -19,8 +19,8 @@ class NodeState:
     def __init__(self, world: World, settings: NodeSettings) -> None:
         self.identity = Identity(world.node, world.incarnation)
         self.queue = ReadyQueue(world.kernel)
-        self.attempts = Attempts(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
+        self.attempts = Attempts(world.kernel, self.outbox.let_go)
         self.lease_lost = world.kernel.flag()
         self._abandoned: list[Commit] = []
         self._is_draining = False
