@@ -52,12 +52,19 @@ def test_one_cancelled_while_it_waits_for_memory_gives_its_cores_back() -> None:
     world = FakeWorld(cores=2)
     capacity = Capacity(world.world, world.settings)
     holder = a_task("holder", memory_bytes=100)
+    went_on = []
+
+    async def run() -> None:
+        await capacity.take(a_task("waits", memory_bytes=1))
+        went_on.append("waits")
+
     world.do(capacity.take(holder))
-    waiting = world.start(capacity.take(a_task("waits", memory_bytes=1)))
+    waiting = world.start(run())
 
     waiting.cancel()
     world.pass_time()
 
+    assert went_on == []
     world.do(capacity.take(a_task("no memory needed")))
     capacity.give_back(holder)
 

@@ -229,14 +229,17 @@ def test_an_outcome_that_no_task_waits_for_waits_longer() -> None:
     assert due_after(world) == 4.25
 
 
-def test_one_that_a_task_waits_for_ends_the_wait_of_those_that_none_does() -> None:
+@pytest.mark.parametrize("say", OUTCOMES, ids=["commit", "fail", "recommit"])
+def test_one_that_a_task_waits_for_ends_the_wait_of_those_that_none_does(
+    say: Callable[[Outbox], None],
+) -> None:
     world = FakeWorld(outcome_seconds=0.25, unawaited_seconds=4.0)
     world.state.queue.put(a_queue_entry("next"))
-    propose(world.state.outbox, awaited=False)
+    propose(world.state.outbox, "unawaited", "n0.1.2", awaited=False)
     waiting = world.start(world.state.outbox.due())
     world.pass_time(1.0)
 
-    world.state.outbox.fail("u", "n0.1.2", "it broke")
+    say(world.state.outbox)
     world.pass_time(0.25)
 
     assert waiting.done()
@@ -260,9 +263,12 @@ def test_what_was_taken_is_due_no_more() -> None:
 # --- outcomes on their way -----------------------------------------------------------------------
 
 
-def test_an_outcome_is_on_its_way_until_the_store_has_answered_it() -> None:
+@pytest.mark.parametrize("say", OUTCOMES[:2], ids=["commit", "fail"])
+def test_an_outcome_is_on_its_way_until_the_store_has_answered_it(
+    say: Callable[[Outbox], None],
+) -> None:
     outbox = FakeWorld().state.outbox
-    propose(outbox)
+    say(outbox)
     outbox.take()
 
     assert outbox.is_busy

@@ -1,0 +1,438 @@
+"""The executor: a task goes from the ready queue to a proposed outcome, and nothing leaks."""
+
+from typing import Any
+
+import pytest
+
+from dataward.model.answers import Refusal, Refused
+from dataward.model.events import (
+    AttemptAdvanced,
+    AttemptBegan,
+    AttemptEnded,
+    AttemptMeasured,
+    InputsStaged,
+)
+from dataward.model.operations import (
+    AddCopies,
+    Begin,
+    Commit,
+    Copy,
+    Fail,
+    Join,
+    LetGo,
+    Notify,
+    Operation,
+    Postpone,
+    Release,
+    Reopen,
+    Submit,
+    TaskSpec,
+)
+from dataward.model.states import AttemptOutcome, TaskState
+from dataward.node.capacity import Capacity
+from dataward.node.executor import Executor
+from dataward.node.setbacks import Setbacks
+from node.fake_world import FakeWorld, a_queue_entry, a_task
+
+
+class Place(FakeWorld):
+    """A node whose executor runs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        setbacks = Setbacks(
+            self.world, self.settings, self.client, self.state, self.placer, self.herald
+        )
+        self.capacity = Capacity(self.world, self.settings)
+        executor = Executor(
+            self.world, self.client, self.state, self.depot, self.capacity, setbacks
+        )
+        self.start(executor.run())
+
+    def queue(self, *specs: TaskSpec) -> None:
+        """These tasks are held and in the ready queue; the executor has not had a turn yet."""
+        self.hold(*specs)
+        for spec in specs:
+            self.state.queue.put(a_queue_entry(spec.id, spec.priority, generation=1))
+
+    def reads_what_p_wrote(self, task: str) -> TaskSpec:
+        """A ready task that reads a file which p wrote, at n1."""
+        spec = a_task(task, reads=["in"], made_by="p")
+        self.have(
+            Submit(a_task("p", writes=["in"], children=(task,))),
+            Submit(spec),
+            Begin("p", "n1.1.1", "n1"),
+            Commit("p", "n1.1.1", "n1", (), 1),
+            Notify(spec.id, "p", 1, False, (Copy("in", "n1"),)),
+        )
+        return spec
+
+    def run(self, *specs: TaskSpec) -> None:
+        self.queue(*specs)
+        self.pass_time()
+
+    def ends(self) -> list[tuple[str, AttemptOutcome]]:
+        return [(event.task, event.outcome) for event in self.told(AttemptEnded)]
+
+    def says(self, kind: type[Operation]) -> list[Any]:
+        """What of this kind is in the outbox, which is empty after that."""
+        return [op for op in self.state.outbox.take() if isinstance(op, kind)]
+
+    def is_held(self, task: str = "t") -> bool:
+        return task in self.state.identity.holdings
+
+
+# --- the straight way ----------------------------------------------------------------------------
+
+
+def test_a_task_is_begun_run_and_proposed_with_what_it_wrote() -> None:
+    place = Place()
+    spec = a_task(writes=["f"])
+
+    place.run(spec)
+
+    assert place.asked(Begin) == [Begin("t", "n0.1.1", "n0")]
+    assert place.runner.ended == ["t"]
+    steps = ((TaskState.RUNNING, 0.0), (TaskState.STAGE_OUT, 0.0))
+    assert place.says(Commit) == [Commit("t", "n0.1.1", "n0", steps, 1, spec.outputs)]
+    assert not place.state.attempts
+    assert place.is_held()  # until the commit is answered
+
+
+def test_what_an_attempt_does_is_told_as_it_happens() -> None:
+    place = Place()
+    place.disk.stored.clear()
+
+    place.run(a_task(reads=["in"], writes=["out"]))
+
+    life = (AttemptBegan, InputsStaged, AttemptAdvanced, AttemptMeasured)
+    told = [event for event in place.events if isinstance(event, life)]
+    assert told == [
+        AttemptBegan(0.0, "t", "n0.1.1", "n0", False, 1),
+        InputsStaged(0.0, "t", "n0.1.1", "n0", 0, 10),
+        AttemptAdvanced(0.0, "t", "n0.1.1", "n0", TaskState.RUNNING),
+        AttemptMeasured(0.0, "t", "n0.1.1", "n0", 0, 0, 1.0, 0.0, 0),
+        AttemptAdvanced(0.0, "t", "n0.1.1", "n0", TaskState.STAGE_OUT),
+    ]
+
+
+def test_a_workflows_input_brought_in_is_announced_under_its_own_name() -> None:
+    place = Place()
+
+    place.run(a_task(reads=["in"]))
+
+    assert place.network.fetched == [("in", "origin")]
+    assert place.says(AddCopies) == [AddCopies("in", (Copy("in", "n0"),))]
+
+
+def test_a_produced_file_brought_in_is_announced_under_its_producers_name() -> None:
+    place = Place()
+
+    place.run(place.reads_what_p_wrote("t"))
+
+    assert place.network.fetched == [("in", "n1")]
+    assert place.says(AddCopies) == [AddCopies("p", (Copy("in", "n0"),))]
+
+
+def test_an_outcome_waits_for_company_only_if_no_task_waits_for_it() -> None:
+    place = Place(outcome_seconds=1.0, unawaited_seconds=100.0)
+    place.runner.may_end.clear()
+    place.run(a_task("parent", children=("c",)))
+    place.state.queue.put(a_queue_entry("other"))
+    place.runner.may_end.set()
+    due = place.start(place.state.outbox.due())
+
+    place.pass_time(2.0)
+
+    assert due.done()
+
+
+def test_an_executor_out_of_work_asks_for_more_once() -> None:
+    place = Place()
+
+    assert place.state.queue.wanted.is_set()
+    place.state.queue.wanted.clear()
+    place.pass_time(100.0)
+
+    assert not place.state.queue.wanted.is_set()
+
+
+def test_the_load_is_reported_when_a_task_leaves_the_queue() -> None:
+    place = Place()
+    place.runner.may_start.clear()
+    place.queue(a_task())
+    assert place.state.outbox.take()  # says that a task waits
+    due = place.start(place.state.outbox.due())
+
+    place.pass_time(1.0)
+
+    assert due.done()
+
+
+# --- how many at a time --------------------------------------------------------------------------
+
+
+def test_as_many_run_as_there_are_cores_and_one_more_stages_in() -> None:
+    place = Place(cores=2, staging_ahead=1)
+    place.runner.may_end.clear()
+
+    place.run(*(a_task(f"t{i}") for i in range(5)))
+
+    assert len(place.asked(Begin)) == 3
+    assert place.runner.given == ["t0", "t1"]
+    assert place.state.attempts.started == 2
+
+
+def test_when_an_attempt_ends_the_next_begins() -> None:
+    place = Place(cores=1, staging_ahead=0)
+    place.runner.may_end.clear()
+    place.run(a_task("a"), a_task("b"))
+    assert place.runner.given == ["a"]
+
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert place.runner.ended == ["a", "b"]
+
+
+def test_a_task_queued_while_an_attempt_of_it_is_under_way_waits_for_that_to_end() -> None:
+    place = Place(cores=2)
+    place.runner.may_end.clear()
+    place.run(a_task("t"))
+
+    place.state.queue.put(a_queue_entry("t"))
+    place.pass_time()
+    assert len(place.asked(Begin)) == 1
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert [begin.attempt for begin in place.asked(Begin)] == ["n0.1.1", "n0.1.2"]
+
+
+def test_a_draining_node_begins_nothing_more_and_lets_what_runs_end() -> None:
+    place = Place(cores=1, staging_ahead=0)
+    place.runner.may_end.clear()
+    place.run(a_task("runs"), a_task("waits"))
+
+    place.state.drain()
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert place.runner.ended == ["runs"]
+    assert [commit.task for commit in place.says(Commit)] == ["runs"]
+    assert "waits" in place.state.queue
+
+
+# --- cancelled -----------------------------------------------------------------------------------
+
+
+def cancelled_before_its_first_turn(place: Place) -> None:
+    """The executor has spawned the attempt, and another fiber cancels it in the same instant."""
+    place.queue(a_task("t"))
+    while "t" not in place.state.attempts:
+        place.kernel.step()
+    assert not place.asked(Begin)
+    place.state.attempts.cancel("t", 1)
+    place.pass_time()
+
+
+def test_an_attempt_cancelled_before_its_first_turn_leaves_its_place_to_the_next() -> None:
+    place = Place(cores=1, staging_ahead=0)
+
+    cancelled_before_its_first_turn(place)
+    place.run(a_task("next"))
+
+    assert place.runner.ended == ["next"]
+
+
+def test_an_attempt_cancelled_before_its_first_turn_lets_go_of_its_task() -> None:
+    place = Place()
+
+    cancelled_before_its_first_turn(place)
+
+    assert not place.is_held()
+    assert [op.tasks[0][0] for op in place.says(LetGo)] == ["t"]
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_cancelled_attempt_lets_go_of_its_task_and_leaves_its_place_to_the_next(
+    started: bool,
+) -> None:
+    place = Place(cores=1, staging_ahead=0)
+    (place.runner.may_end if started else place.runner.may_start).clear()
+    place.run(a_task("t", reads=["in"]))
+
+    place.state.attempts.cancel("t", 1)
+    place.pass_time()
+
+    assert place.ends() == [("t", AttemptOutcome.CANCELLED)]
+    assert not place.is_held()
+    assert place.says(Commit) == []
+    place.depot.drop("in")
+    assert "in" not in place.depot  # no task holds it any more
+    place.runner.may_start.set()
+    place.runner.may_end.set()
+    place.run(a_task("next", cores=1))
+    assert place.runner.ended == ["next"]
+
+
+def test_one_cancelled_with_its_lease_leaves_the_task_held_for_others_to_find() -> None:
+    place = Place()
+    place.runner.may_end.clear()
+    place.run(a_task())
+
+    place.state.lose_lease(1)
+    place.state.identity.joined = True
+    place.hold(a_task())  # the next incarnation has it again
+    place.pass_time()
+
+    assert place.is_held()
+    assert place.says(LetGo) == []
+
+
+# --- refused -------------------------------------------------------------------------------------
+
+OTHERS = [reason for reason in Refusal if reason is not Refusal.FENCED]
+
+
+def refused(place: Place, reason: Refusal) -> None:
+    place.store.will_answer(Begin, Refused("t", reason, TaskState.READY))
+    place.run(a_task())
+
+
+@pytest.mark.parametrize("reason", OTHERS)
+def test_a_task_that_may_not_be_begun_is_let_go_of(reason: Refusal) -> None:
+    place = Place()
+
+    refused(place, reason)
+
+    assert not place.is_held()
+    assert place.state.identity.incarnation == 1
+    assert place.runner.given == []
+    assert place.told(AttemptBegan) == []
+    assert not place.state.attempts
+
+
+def test_one_that_is_fenced_has_lost_the_lease() -> None:
+    place = Place()
+
+    refused(place, Refusal.FENCED)
+
+    assert place.state.identity.incarnation == 2
+    assert place.says(LetGo) == []
+
+
+@pytest.mark.parametrize("reason", OTHERS)
+def test_a_hold_that_covers_an_outcome_on_its_way_is_kept_if_that_is_why_it_was_refused(
+    reason: Refusal,
+) -> None:
+    place = Place()
+    place.state.outbox.fail("t", "n0.1.0", "it broke")
+
+    refused(place, reason)
+
+    assert place.is_held() == (reason is Refusal.UNDER_WAY_HERE)
+
+
+def test_an_earlier_incarnations_fence_does_not_cost_the_present_one_its_lease() -> None:
+    place = Place()
+    place.store.answers.clear()
+    refused(place, Refusal.FENCED)
+    place.state.lose_lease(1)
+    place.state.identity.joined = True
+
+    place.store.answers.set()
+    place.pass_time()
+
+    assert place.state.identity.incarnation == 2
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_a_task_that_fails_by_itself_is_reported_with_what_it_said() -> None:
+    place = Place()
+    place.runner.fails["t"] = "exit code 1"
+
+    place.run(a_task(reads=["in"], writes=["out"]))
+
+    (fail,) = place.says(Fail)
+    assert (fail.task, fail.attempt, fail.reason) == ("t", "n0.1.1", "exit code 1")
+    assert place.ends() == [("t", AttemptOutcome.FAILED)]
+    assert place.told(AttemptEnded)[0].reason == "exit code 1"
+    assert "store outputs" not in place.log
+    assert place.says(Commit) == []
+    place.depot.drop("in")
+    assert "in" not in place.depot
+
+
+def test_an_input_that_nobody_has_any_more_is_made_again() -> None:
+    place = Place(fetch_rounds=1)
+    place.network.silent = {"n1"}
+
+    place.run(place.reads_what_p_wrote("t"))
+
+    assert place.asked(Reopen) == [Reopen("p", 1)]
+    assert [op.parent for op in place.asked(Postpone)] == ["p"]
+    assert place.ends() == [("t", AttemptOutcome.POSTPONED)]
+
+
+def test_an_input_that_went_while_the_task_was_in_line_is_dropped_and_made_again() -> None:
+    place = Place()
+    place.runner.misses = {"t"}
+
+    place.run(place.reads_what_p_wrote("t"))
+
+    assert "in" not in place.depot
+    assert "remove in" in place.log
+    assert place.asked(Reopen) == [Reopen("p", 1)]
+    assert place.ends() == [("t", AttemptOutcome.POSTPONED)]
+
+
+def test_an_input_out_of_reach_is_tried_again_later() -> None:
+    place = Place(fetch_rounds=1, retry_seconds_max=10.0)
+    place.network.silent = {"origin"}
+    place.run(a_task(reads=["in"]))
+    assert place.asked(Release) == [Release("t", "n0.1.1", keep=True)]
+    assert place.runner.given == []
+
+    place.network.silent = set()
+    place.pass_time(10.0)
+
+    assert place.runner.ended == ["t"]
+
+
+def test_outputs_for_which_there_is_no_room_send_the_task_elsewhere() -> None:
+    place = Place()
+    place.have(Join("n1", 1, 1e9))
+    place.disk.is_full = True
+
+    place.run(a_task(reads=["in"], writes=["out"]))
+
+    assert place.asked(Release) == [Release("t", "n0.1.1")]
+    assert place.says(Commit) == []
+    assert not place.is_held()
+    place.depot.drop("in")
+    assert "in" not in place.depot
+
+
+def test_cores_are_given_back_whatever_happened_to_the_task() -> None:
+    place = Place(cores=1, staging_ahead=0)
+    place.runner.fails["fails"] = "it broke"
+    place.runner.misses = {"misses"}
+
+    place.run(a_task("fails"), place.reads_what_p_wrote("misses"), a_task("works"))
+
+    assert place.runner.ended[-1] == "works"
+    assert not place.state.attempts
+
+
+def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:
+    place = Place(cores=1, staging_ahead=0, lead_seconds=2.0)
+    place.run(a_task("first", runtime_seconds=1.0))
+    assert place.capacity.attempts_max == 3
+    place.runner.may_end.clear()
+
+    place.run(*(a_task(f"t{i}") for i in range(5)))
+
+    assert len(place.runner.given) == 1 + 3

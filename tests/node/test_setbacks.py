@@ -1,0 +1,252 @@
+"""Attempts that cannot go on: lost inputs, places out of reach, a full disk."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from dataward.model.answers import Begun
+from dataward.model.events import AttemptEnded, Occasion, TaskFinished, TaskPlaced, TaskReopened
+from dataward.model.ids import AttemptId
+from dataward.model.operations import (
+    Begin,
+    Commit,
+    Copy,
+    Delivered,
+    Enqueue,
+    Fail,
+    Notify,
+    Postpone,
+    Release,
+    Reopen,
+    Submit,
+    TaskSpec,
+)
+from dataward.model.states import AttemptOutcome, TaskState
+from dataward.node.setbacks import Setbacks
+from dataward.world import InputLost
+from node.fake_world import FakeWorld, a_queue_entry, a_task
+
+
+class Place(FakeWorld):
+    """A node that has begun task t."""
+
+    def __init__(self, spec: TaskSpec, **settings: Any) -> None:
+        super().__init__(**settings)
+        for parent in spec.parents:
+            self.have(Submit(a_task(parent, preferred="n1", children=(spec.id,))))
+            self.complete(parent, "n1")
+        self.have(Submit(spec))
+        for parent in spec.parents:
+            self.have(Notify(spec.id, parent, 1, False, (Copy(f"{parent}.out", "n1"),)))
+        for node in self.world.nodes:
+            self.join(node)
+        self.spec = spec
+        self.attempt: AttemptId
+        self.begun: Begun
+        self.attempt, self.begun = self.begin(spec)
+        self.setbacks = Setbacks(
+            self.world, self.settings, self.client, self.state, self.placer, self.herald
+        )
+        self.start(self.herald.run())
+
+    def complete(self, task: str, node: str) -> None:
+        name = f"{node}.1.1"
+        self.have(Begin(task, name, node), Commit(task, name, node, (), 1))
+
+    def lose_inputs(self) -> None:
+        lost = InputLost(self.spec.inputs)
+        self.do(self.setbacks.on_input_lost(self.begun, self.attempt, lost))
+        self.pass_time()
+
+    def outcomes(self) -> list[tuple[str, AttemptOutcome]]:
+        return [(event.attempt, event.outcome) for event in self.told(AttemptEnded)]
+
+    def is_held(self) -> bool:
+        return self.spec.id in self.state.identity.holdings
+
+
+# --- inputs that nobody has any more -------------------------------------------------------------
+
+READS_P = a_task(reads=["p.out"], made_by="p")
+
+
+def test_the_producer_of_a_lost_input_runs_again_and_the_task_waits_for_it() -> None:
+    place = Place(READS_P)
+
+    place.lose_inputs()
+
+    assert place.asked(Reopen) == [Reopen("p", 1)]
+    assert place.asked(Postpone) == [Postpone("t", place.attempt, "p", 1)]
+    assert place.known("p").state is TaskState.READY
+    assert place.known("t").state is TaskState.WAITING
+    assert place.told(TaskReopened) == [TaskReopened(0.0, "p", 1)]
+    assert place.outcomes() == [(place.attempt, AttemptOutcome.POSTPONED)]
+    assert not place.is_held()
+
+
+def test_the_producer_is_placed_for_good_but_not_where_the_lost_files_were() -> None:
+    place = Place(READS_P)
+
+    place.lose_inputs()
+
+    (placed,) = place.told(TaskPlaced)
+    assert (placed.task, placed.occasion) == ("p", Occasion.REOPENED)
+    assert placed.node != "n1"  # which it prefers, and which had the file
+    assert place.asked(Delivered) == [Delivered("p", 1, 1)]
+
+
+def test_all_producers_of_lost_inputs_are_reopened_in_one_call() -> None:
+    reads = tuple(a_task(reads=[f"{p}.out"], made_by=p).inputs[0] for p in ("p", "q"))
+    place = Place(a_task(parents=("p", "q"), inputs=reads))
+
+    place.lose_inputs()
+
+    reopening = [call for call in place.store.calls if isinstance(call[0], Reopen)]
+    assert [len(call) for call in reopening] == [2]
+    assert [op.parent for op in place.asked(Postpone)] == ["p", "q"]
+
+
+def test_producers_are_reopened_at_the_completion_that_the_attempt_began_with() -> None:
+    place = Place(READS_P)
+    begun = Begun(place.spec, 1, (), {"p": 7})
+
+    place.do(place.setbacks.on_input_lost(begun, place.attempt, InputLost(place.spec.inputs)))
+
+    assert place.asked(Reopen) == [Reopen("p", 7)]
+    assert place.asked(Postpone) == [Postpone("t", place.attempt, "p", 7)]
+
+
+def test_if_the_task_has_ended_elsewhere_its_inputs_are_not_made_again() -> None:
+    place = Place(a_task(reads=["p.out"], made_by="p", backups_max=1))
+    place.complete("t", "n2")
+
+    place.lose_inputs()
+
+    assert not place.asked(Reopen)
+    assert place.outcomes() == [(place.attempt, AttemptOutcome.LOST)]
+    assert not place.is_held()
+
+
+def test_a_producer_that_another_consumer_reopened_is_not_placed_once_more() -> None:
+    place = Place(READS_P)
+    place.have(Reopen("p", 1), Begin("p", "n2.1.1", "n2"))
+
+    place.lose_inputs()
+
+    assert not place.asked(Enqueue)
+    assert place.known("t").state is TaskState.WAITING
+
+
+def test_a_producer_that_has_run_again_since_tells_the_task_which_is_tried_again_here() -> None:
+    place = Place(READS_P)
+    place.have(Reopen("p", 1), Begin("p", "n2.1.1", "n2"), Commit("p", "n2.1.1", "n2", (), 2))
+
+    place.lose_inputs()
+
+    assert [(n.parent, n.generation) for n in place.asked(Notify)] == [("p", 2)]
+    assert place.told(TaskReopened) == []
+    assert place.state.queue.take() == a_queue_entry("t")
+    assert place.is_held()
+    assert [op.task for op in place.asked(Delivered)] == ["t"]
+
+
+def test_a_task_whose_parent_failed_while_it_ran_fails_when_it_would_have_to_wait() -> None:
+    place = Place(a_task(reads=["p.out"], made_by="p", children=("c",)))
+    place.have(Submit(a_task("c", made_by="t")), Notify("t", "p", 2, True))
+
+    place.lose_inputs()
+
+    assert place.known("t").state is TaskState.FAILED
+    assert [(n.task, n.failed) for n in place.asked(Notify)] == [("c", True)]
+    assert [event.task for event in place.told(TaskFinished)] == ["t", "c"]
+    assert not place.is_held()
+
+
+# --- a place that cannot be reached --------------------------------------------------------------
+
+
+def failing(place: Place) -> Coroutine[Any, Any, None]:
+    return place.setbacks.on_transfer_failed(place.spec, place.attempt, "out of reach")
+
+
+def test_a_task_whose_input_is_out_of_reach_is_kept_and_tried_again_after_a_while() -> None:
+    place = Place(a_task(), retry_seconds_max=10.0)
+
+    place.start(failing(place))
+
+    assert place.asked(Release) == [Release("t", place.attempt, keep=True)]
+    assert place.outcomes() == [(place.attempt, AttemptOutcome.RELEASED)]
+    assert place.told(AttemptEnded)[0].reason == "out of reach"
+    place.pass_time(9.0)
+    assert "t" not in place.state.queue
+    place.pass_time(1.0)
+    assert place.state.queue.take() == a_queue_entry("t")
+    assert place.is_held()
+
+
+def test_it_is_let_go_of_if_a_rival_has_it() -> None:
+    place = Place(a_task(backups_max=1))
+    place.have(Begin("t", "n2.1.1", "n2"))
+
+    place.do(failing(place))
+
+    assert "t" not in place.state.queue
+    assert not place.is_held()
+
+
+# --- a disk that is full -------------------------------------------------------------------------
+
+
+def fill(place: Place) -> None:
+    place.do(place.setbacks.on_disk_full(place.spec, place.attempt, "no room"))
+
+
+def test_a_task_for_which_there_is_no_room_goes_to_another_node() -> None:
+    place = Place(a_task())
+
+    fill(place)
+
+    assert place.asked(Release) == [Release("t", place.attempt)]
+    (placed,) = place.told(TaskPlaced)
+    assert placed.node != "n0"
+    assert placed.occasion is Occasion.NO_ROOM
+    assert place.asked(Delivered) == [Delivered("t", 0, 1)]
+    assert place.outcomes() == [(place.attempt, AttemptOutcome.RELEASED)]
+    assert not place.is_held()
+
+
+def test_it_goes_nowhere_if_a_rival_has_it() -> None:
+    place = Place(a_task(backups_max=1))
+    place.have(Begin("t", "n2.1.1", "n2"))
+
+    fill(place)
+
+    assert not place.asked(Enqueue)
+    assert not place.is_held()
+
+
+def test_a_node_that_is_alone_waits_for_room_a_few_times_and_then_the_task_fails() -> None:
+    place = Place(a_task(), nodes=1, full_disk_tries=2)
+
+    for _ in range(2):
+        fill(place)
+        assert place.state.queue.take() is not None
+        place.attempt = place.state.identity.next_attempt()
+        place.have(Begin("t", place.attempt, "n0"))
+    fill(place)
+
+    assert not place.state.queue
+    said = place.state.outbox.take()
+    assert said == [Fail("t", place.attempt, "no room")]
+    outcomes = [outcome for _, outcome in place.outcomes()]
+    assert outcomes == [AttemptOutcome.RELEASED] * 2 + [AttemptOutcome.FAILED]
+
+
+def test_every_task_may_wait_for_room_as_often_whatever_others_did() -> None:
+    place = Place(a_task(), nodes=1, full_disk_tries=1)
+    fill(place)
+    spec = a_task("u")
+    attempt, _ = place.begin(spec)
+
+    place.do(place.setbacks.on_disk_full(spec, attempt, "no room"))
+
+    assert "u" in place.state.queue
