@@ -220,6 +220,15 @@ def test_while_there_is_other_work_outcomes_wait_for_company_too() -> None:
     assert due_after(world) == 0.25
 
 
+def test_outcomes_that_need_no_company_are_due_at_once_whatever_else_there_is_to_do() -> None:
+    world = FakeWorld(outcome_seconds=0.0, unawaited_seconds=4.0)
+    world.state.queue.put(a_queue_entry("next"))
+
+    propose(world.state.outbox, awaited=False)
+
+    assert due_after(world) == 0.0
+
+
 def test_an_outcome_that_no_task_waits_for_waits_longer() -> None:
     world = FakeWorld(outcome_seconds=0.25, unawaited_seconds=4.0)
     world.state.queue.put(a_queue_entry("next"))
@@ -258,6 +267,16 @@ def test_what_was_taken_is_due_no_more() -> None:
     world.pass_time(4.0)
 
     assert not waiting.done()  # nor does the earlier one's being awaited hurry the next
+
+
+def test_after_an_outcome_what_is_not_urgent_waits_for_company_again() -> None:
+    world = FakeWorld(company_seconds=0.05)
+    propose(world.state.outbox)
+    world.state.outbox.take()
+
+    world.state.outbox.later(Delivered("t", 1))
+
+    assert due_after(world) == 0.05
 
 
 # --- outcomes on their way -----------------------------------------------------------------------

@@ -1,0 +1,212 @@
+"""The client: a planned workflow comes into the store, and again if the store forgets it."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from builders import a_diamond
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion
+from dataward.model.operations import (
+    AddCopies,
+    Begin,
+    Commit,
+    Copy,
+    Enqueue,
+    Forget,
+    InputFile,
+    OutputFile,
+    Recounted,
+    Submit,
+    TaskSpec,
+)
+from dataward.node import client as module
+from dataward.node.client import Client, task_specs
+from dataward.node.homes import ADAGE_HOME, Home, HomeRule, Homes, View
+from dataward.plan.adage import Plan
+from node.fake_world import FakeWorld, a_queue_entry, a_task
+
+NODES = ["n0", "n1"]
+
+
+def to_n2(task: Standing, occasion: Occasion, view: View) -> Home:
+    """Everything goes to n2, whatever the plan prefers."""
+    return Home("n2")
+
+
+class Place(FakeWorld):
+    def __init__(
+        self, *specs: TaskSpec, rule: HomeRule = ADAGE_HOME, shards: int = 1, **placed: list[str]
+    ) -> None:
+        super().__init__(rule=rule, shards=shards)
+        self.woken: list[str] = []
+        homes = Homes("client", self.world.nodes, Random(1), self.client, rule)
+        self.submitter = Client(self.client, homes, specs, placed, self.woken.append)
+
+    def submit(self) -> None:
+        self.do(self.submitter.submit())
+
+
+# --- what a task is to the store -----------------------------------------------------------------
+
+
+def specs(**options: object) -> dict[str, TaskSpec]:
+    """The diamond's tasks, of which split and join prefer n1."""
+    plan = Plan(np.array([0.5, 1.5, 2.5, 3.5]), np.array([1, 0, 0, 1], dtype=np.int32), None)
+    found = task_specs(a_diamond(), plan, NODES, **{"backups_max": 2, **options})  # type: ignore[arg-type]
+    return {str(spec.id): spec for spec in found}
+
+
+def test_a_task_knows_its_parents_children_files_and_where_each_file_is_from() -> None:
+    join = specs()["join"]
+    split = specs()["split"]
+
+    assert (split.parents, split.children) == ((), ("left", "right"))
+    assert (join.parents, join.children) == (("left", "right"), ())
+    assert split.inputs == (InputFile("in", 5, ""),)
+    assert join.inputs == (InputFile("c", 30, "left"), InputFile("d", 40, "right"))
+    assert join.outputs == (OutputFile("out", 50),)
+
+
+def test_a_task_has_its_plans_node_and_priority() -> None:
+    found = specs()
+
+    assert [spec.preferred for spec in found.values()] == ["n1", "n0", "n0", "n1"]
+    assert [spec.priority for spec in found.values()] == [0.5, 1.5, 2.5, 3.5]
+    assert [spec.runtime_seconds for spec in found.values()] == [1.0, 2.0, 3.0, 4.0]
+    assert {spec.backups_max for spec in found.values()} == {2}
+
+
+def test_digests_of_inputs_are_told_where_they_are_known() -> None:
+    found = specs(digests={"in": "abc"})
+
+    assert found["split"].inputs[0].digest == "abc"
+    assert found["left"].inputs[0].digest == ""
+
+
+def test_a_tasks_own_retries_count_before_those_given_for_all() -> None:
+    workflow = a_diamond()
+    workflow = replace(workflow, retries=np.array([-1, 0, 3, -1], dtype=np.int32))
+    plan = Plan(np.zeros(4), np.zeros(4, dtype=np.int32), None)
+
+    found = task_specs(workflow, plan, NODES, backups_max=0, retries=2)
+
+    assert [spec.retries for spec in found] == [2, 0, 3, 2]
+
+
+# --- submitting ----------------------------------------------------------------------------------
+
+
+def test_places_of_inputs_come_first_then_tasks_that_wait_then_those_that_do_not() -> None:
+    place = Place(a_task("first"), a_task("second", parents=("first",)), a_file=["n1", "n2"])
+
+    place.submit()
+
+    told = [op for op in place.log if isinstance(op, AddCopies | Submit)]
+    assert told[0] == AddCopies("a_file", (Copy("a_file", "n1"), Copy("a_file", "n2")))
+    assert [op.spec.id for op in told[1:] if isinstance(op, Submit)] == ["second", "first"]
+
+
+def test_tasks_that_are_ready_are_queued_where_they_prefer_and_their_nodes_woken() -> None:
+    place = Place(
+        a_task("a", preferred="n1"), a_task("b", preferred="n2"), a_task("c", parents=("a",))
+    )
+
+    place.submit()
+
+    assert place.asked(Enqueue) == [
+        Enqueue("n1", (a_queue_entry("a"),)),
+        Enqueue("n2", (a_queue_entry("b"),)),
+    ]
+    assert place.woken == ["n1", "n2"]
+
+
+def test_first_tasks_go_where_the_strategys_rule_says_not_where_the_plan_prefers() -> None:
+    place = Place(a_task("a", preferred="n1"), rule=HomeRule(to_n2))
+
+    place.submit()
+
+    assert place.asked(Enqueue) == [Enqueue("n2", (a_queue_entry("a"),))]
+    assert place.woken == ["n2"]
+
+
+def test_no_node_is_woken_before_the_store_has_its_tasks() -> None:
+    place = Place(a_task())
+    place.store.answers.clear()
+    place.start(place.submitter.submit())
+    assert place.woken == []
+
+    place.store.answers.set()
+    place.pass_time()
+
+    assert place.woken == ["n0"]
+
+
+def test_the_most_urgent_tasks_are_queued_while_others_are_still_on_their_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_BATCH", 1)
+    monkeypatch.setattr(module, "BATCH", 3)
+    tasks = [a_task(f"t{p}", priority=float(p)) for p in (6, 5, 4, 3, 2, 1, 0)]
+    place = Place(*tasks)
+
+    place.submit()
+
+    batches = [[e.task for e in op.entries] for op in place.asked(Enqueue)]
+    assert batches == [["t0"], ["t1", "t2"], ["t3", "t4", "t5"], ["t6"]]
+
+
+def test_no_call_is_larger_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH", 3)
+    place = Place(*(a_task(f"t{i}", parents=("p",)) for i in range(7)))
+
+    place.submit()
+
+    assert [len(call) for call in place.store.calls] == [3, 3, 1]
+    assert [op.spec.id for op in place.asked(Submit)] == [f"t{i}" for i in range(7)]
+
+
+def test_submitted_again_a_task_that_runs_or_has_finished_is_not_queued_again() -> None:
+    place = Place(a_task("done"), a_task("runs"), a_task("ready"))
+    place.submit()
+    place.have(Begin("done", "n0.1.1", "n0"), Commit("done", "n0.1.1", "n0", (), 1))
+    place.have(Begin("runs", "n0.1.2", "n0"))
+    place.log.clear()
+
+    place.submit()
+
+    assert place.asked(Enqueue) == [Enqueue("n0", (a_queue_entry("ready"),))]
+
+
+# --- watching ------------------------------------------------------------------------------------
+
+
+def test_all_is_submitted_again_once_after_each_loss_of_any_shard() -> None:
+    place = Place(a_task(), shards=2)
+    place.submit()
+    place.log.clear()
+    place.start(place.submitter.watch(place.kernel, 10.0))
+
+    submitted = []
+    for lost in (None, 1, None, 0):
+        if lost is not None:
+            place.store.lose_writes(lost)
+        place.pass_time(10.0)
+        submitted.append(len(place.asked(Submit)))
+
+    assert submitted == [0, 1, 1, 2]
+    assert place.asked(Recounted)[:2] == [Recounted(0, 0), Recounted(1, 0)]
+
+
+def test_what_the_store_forgot_it_knows_again() -> None:
+    place = Place(a_task())
+    place.submit()
+    place.have(Begin("t", "n0.1.1", "n0"), Commit("t", "n0.1.1", "n0", (), 1), Forget("t"))
+    place.start(place.submitter.watch(place.kernel, 10.0))
+
+    place.store.lose_writes()
+    place.pass_time(10.0)
+
+    assert place.known("t").spec.id == "t"
