@@ -24,7 +24,8 @@ from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.sim.simulation import Simulation
-from dataward.world import DiskFull, InputLost, TransferFailed
+from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
+from node.fake_world import FakeWorld
 from sim.small_runs import MB, adage, cheap, machines, one_task
 
 T = TypeVar("T")
@@ -419,3 +420,40 @@ def test_the_books_always_agree_with_the_disk(steps: list[tuple[str, list[str]]]
             assert held <= place.here()
 
     place.do(live)
+
+
+# --- whose files they are ------------------------------------------------------------------------
+
+
+def test_files_found_on_the_disk_are_announced_under_their_producer_or_their_own_name() -> None:
+    world = FakeWorld()
+    world.disk.stored = {
+        FileId("in"): StoredFile(FileId("in"), 10, "in", written=False),
+        FileId("made"): StoredFile(FileId("made"), 10, "p", written=False),
+    }
+
+    world.do(world.depot.recover())
+
+    assert world.state.outbox.take() == [
+        AddCopies(TaskId("in"), (Copy(FileId("in"), "n0"),)),
+        AddCopies(TaskId("p"), (Copy(FileId("made"), "n0"),)),
+    ]
+
+
+def test_files_that_go_are_retracted_under_their_producer_or_their_own_name() -> None:
+    world = FakeWorld()
+    for producer, file in (("", "in"), ("p", "made")):
+        task = a_task(reads=[file], made_by=producer, size_bytes=10)
+        world.do(world.depot.bring(begun(task, Copy(FileId(file), "n1"))))
+        world.depot.release(task)
+    world.depot.keep_outputs(TaskId("t"), (OutputFile(FileId("own"), 10),))
+    world.state.outbox.take()
+
+    for file in ("in", "made", "own"):
+        world.depot.drop(FileId(file))
+
+    assert world.state.outbox.take() == [
+        DropCopies(TaskId("in"), (Copy(FileId("in"), "n0"),)),
+        DropCopies(TaskId("p"), (Copy(FileId("made"), "n0"),)),
+        DropCopies(TaskId("t"), (Copy(FileId("own"), "n0"),)),
+    ]

@@ -1,11 +1,17 @@
-"""Who gives to whom, and how long a balancer waits; giving itself is seen in simulations."""
+"""Who gives to whom, what is given, and how long a balancer waits."""
+
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataward.node.load_balancer import next_pause, receiver
-from dataward.node.settings import NodeSettings
+from dataward.model.events import Occasion, TaskPlaced, WorkGiven
+from dataward.model.messages import WorkQueued
+from dataward.model.operations import Enqueue, LetGo, Probe, Replicate, ReportLoad
+from dataward.node.load_balancer import LoadBalancer, next_pause, receiver
+from dataward.node.settings import Neighbourhood, NodeSettings
+from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
 def test_the_most_loaded_gives_to_the_least_loaded() -> None:
@@ -58,3 +64,175 @@ def test_the_papers_pauses_are_the_default() -> None:
 
     assert next_pause(64.0, gave=True, settings=settings) == pytest.approx(0.001)
     assert next_pause(100.0, gave=False, settings=settings) == 128.0
+
+
+# --- giving --------------------------------------------------------------------------------------
+
+
+class Place(FakeWorld):
+    """Node n0, whose balancer runs, with n1 and n2 up and idle; all three are its neighbours."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"neighbours": 3, **settings})
+        for node in ("n0", "n1", "n2"):
+            self.join(node)
+        balancer = LoadBalancer(self.world, self.settings, self.client, self.state, self.placer)
+        self.start(balancer.run())
+
+    def claims(self, *tasks: str, backups_max: int = 2) -> None:
+        """These tasks, the first most urgent, come into the ready queue."""
+        self.hold(*(a_task(task, backups_max=backups_max) for task in tasks))
+        for priority, task in enumerate(tasks):
+            self.state.queue.put(a_queue_entry(task, float(priority)))
+
+
+def test_a_node_with_nothing_to_give_asks_nobody() -> None:
+    place = Place()
+
+    place.pass_time(1000.0)
+
+    assert place.store.calls == []
+
+
+def test_half_of_the_tasks_the_least_urgent_go_to_the_least_loaded() -> None:
+    place = Place()
+    place.have(ReportLoad("n1", 1.0))
+
+    place.claims("a", "b", "c", "d")
+    place.pass_time()
+
+    given = [a_queue_entry("d", 3.0, replica=True, given=True),
+             a_queue_entry("c", 2.0, replica=True, given=True)]  # fmt: skip
+    assert place.asked(Enqueue) == [Enqueue("n2", tuple(given))]
+    assert place.sent(WorkQueued) == [("n2", WorkQueued())]
+    assert place.told(WorkGiven)[0].tasks == ("d", "c")
+    assert dict(place.told(WorkGiven)[0].loads_seconds) == {"n1": 1.0, "n2": 0.0}
+    assert {event.occasion for event in place.told(TaskPlaced)} == {Occasion.GIVEN}
+
+
+def test_a_single_task_is_given_too() -> None:
+    place = Place()
+
+    place.claims("a")
+    place.pass_time()
+
+    assert [op.task for op in place.asked(Replicate)] == ["a"]
+
+
+def test_what_is_doubled_stays_here_too_and_is_known_to_be_elsewhere() -> None:
+    place = Place()
+
+    place.claims("a", "b")
+    place.pass_time()
+
+    assert len(place.state.queue) == 2
+    assert place.state.queue.shared() == ["b"]
+    assert list(place.state.identity.holdings) == ["a", "b"]
+
+
+def test_a_task_with_all_its_backups_is_not_offered_again() -> None:
+    place = Place()
+    place.claims("a", backups_max=1)
+
+    place.pass_time(1000.0)
+
+    assert len(place.asked(Replicate)) == 1
+    assert place.state.queue.givable == 0
+
+
+def test_a_task_that_may_have_no_backup_is_not_given() -> None:
+    place = Place()
+
+    place.claims("a", backups_max=0)
+    place.pass_time(1000.0)
+
+    assert place.asked(Replicate)
+    assert not place.asked(Enqueue)
+    assert place.told(WorkGiven) == []
+    assert place.state.queue.shared() == []
+
+
+def test_without_replication_what_is_given_is_moved_and_let_go_of() -> None:
+    place = Place(replication=False)
+
+    place.claims("a", "b")
+    place.pass_time()
+
+    assert not place.asked(Replicate)
+    moved = a_queue_entry("b", 1.0, given=True)
+    assert place.asked(Enqueue)[0].entries == (moved,)
+    assert "b" not in place.state.queue
+    assert "b" not in place.state.identity.holdings
+    (let_go,) = [op for op in place.state.outbox.take() if isinstance(op, LetGo)]
+    assert "b" in dict(let_go.tasks)
+
+
+def test_the_dead_are_given_nothing() -> None:
+    place = Place()
+    for node in ("n1", "n2"):
+        place.join(node, lease_seconds=-1.0)
+
+    place.claims("a", "b")
+    place.pass_time(1.0)
+
+    assert place.asked(Probe)
+    assert not place.asked(Replicate)
+
+
+def test_one_less_loaded_than_a_neighbour_gives_nothing() -> None:
+    place = Place()
+    place.have(ReportLoad("n1", 100.0))
+
+    place.claims("a", "b")
+    place.pass_time(1.0)
+
+    assert not place.asked(Replicate)
+
+
+def test_a_gift_changes_the_load_that_others_are_told_of() -> None:
+    place = Place(replication=False)
+    place.claims("a", "b")
+    place.state.outbox.take()
+    due = place.start(place.state.outbox.due())
+
+    place.pass_time(1.0)
+
+    assert due.done()
+    assert place.state.outbox.take()[-1] == ReportLoad("n0", place.state.queue.load_seconds)
+
+
+def test_after_asking_in_vain_a_balancer_waits_twice_as_long() -> None:
+    place = Place(pause_seconds_min=1.0, pause_seconds_max=128.0)
+    place.have(ReportLoad("n1", 100.0))
+    place.claims("a")
+
+    asked = []
+    for _ in range(8):
+        asked.append(len(place.asked(Probe)))
+        place.pass_time(1.0)
+
+    assert asked == [0, 2, 4, 4, 4, 4, 6, 6]  # two at a time, after 0, 2 and 6 seconds
+
+
+def neighbours_asked(neighbourhood: Neighbourhood) -> set[str]:
+    """Whom a node with two neighbours of nineteen asks in many rounds."""
+    world = FakeWorld(nodes=20, neighbours=2, neighbourhood=neighbourhood, pause_seconds_max=1.0)
+    world.hold(a_task("a"))
+    world.state.queue.put(a_queue_entry("a"))
+    world.start(
+        LoadBalancer(world.world, world.settings, world.client, world.state, world.placer).run()
+    )
+    world.pass_time(50.0)
+    return {probe.node for probe in world.asked(Probe)}
+
+
+def test_a_neighbourhood_is_drawn_once_or_at_every_turn() -> None:
+    assert len(neighbours_asked(Neighbourhood.STATIC)) == 2
+    assert len(neighbours_asked(Neighbourhood.DYNAMIC)) > 10
+
+
+def test_by_default_there_are_as_many_neighbours_as_the_root_of_the_cluster() -> None:
+    world = FakeWorld(nodes=25, neighbourhood=Neighbourhood.STATIC)
+    balancer = LoadBalancer(world.world, world.settings, world.client, world.state, world.placer)
+
+    assert len(balancer._neighbourhood()) in (4, 5)  # this node may be among the five drawn
