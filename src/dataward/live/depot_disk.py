@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
 from dataward.live.backlog import Backlog
 from dataward.live.durability import sync_files, sync_path
@@ -22,6 +23,7 @@ from dataward.live.orders import Input, Written
 from dataward.live.sandbox import digest_in, place_in_depot, put_in_depot
 from dataward.model.operations import Commit, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
+from dataward.stores.journal import make_directory
 from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
 
 
@@ -33,6 +35,13 @@ class Place:
     size_bytes: int
     digest: str
     outside: bool
+
+
+class _Source(NamedTuple):
+    """Where a file is from, as `StoredFile` tells it."""
+
+    owner: str
+    written: bool
 
 
 class DepotDisk:
@@ -57,17 +66,21 @@ class DepotDisk:
         for place in self._places.values():
             if not place.outside:
                 self._users[place.path] = self._users.get(place.path, 0) + 1
+        self._sources: dict[FileId, _Source] = {}  # of what was stored since this disk was opened
         self._written: dict[TaskId, tuple[Written, ...]] = {}
         self._unsynced: list[str] = []
-        directory.mkdir(parents=True, exist_ok=True)
+        self._syncs: list[asyncio.Future[None]] = []  # under way
+        make_directory(directory)
 
     # --- what a node asks ------------------------------------------------------------------------
 
     def files(self) -> list[StoredFile]:
-        return [
-            StoredFile(file, place.size_bytes, file, False, place.digest)
-            for file, place in self._places.items()
-        ]
+        """What was here before this disk was opened counts as an input of the workflow."""
+        found: list[StoredFile] = []
+        for file, place in self._places.items():
+            owner, written = self._sources.get(file) or _Source(file, False)
+            found.append(StoredFile(file, place.size_bytes, owner, written, place.digest))
+        return found
 
     async def open_inputs(self, task: TaskSpec) -> None:
         """Check that all inputs are here; the runner process links them in."""
@@ -77,16 +90,27 @@ class DepotDisk:
             raise InputLost(lost)
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
-        stored: list[OutputFile] = []
-        for written in self._written.pop(task.id):
-            digest, path = written.digest, written.path
-            if digest:
-                self._unsynced.append(path)
-            else:
-                digest, path = await self._store_large(path)
-            self._add(FileId(written.name), Place(path, written.size_bytes, digest, False))
-            stored.append(OutputFile(FileId(written.name), written.size_bytes, digest))
-        return tuple(stored)
+        outputs = self._written.pop(task.id)
+        places: list[Place] = []
+        try:
+            for written in outputs:
+                digest, path = written.digest, written.path
+                if not digest:
+                    digest, path = await self._store_large(path)
+                places.append(Place(path, written.size_bytes, digest, False))
+        except DiskFull:
+            for path in (*(place.path for place in places), *(one.path for one in outputs)):
+                self._backlog.add(partial(_remove, path))
+            raise
+        source = _Source(task.id, True)
+        for written, place in zip(outputs, places, strict=True):
+            if written.digest:
+                self._unsynced.append(place.path)
+            self._add(FileId(written.name), place, source)
+        return tuple(
+            OutputFile(FileId(written.name), place.size_bytes, place.digest)
+            for written, place in zip(outputs, places, strict=True)
+        )
 
     async def _store_large(self, path: str) -> tuple[str, str]:
         loop = asyncio.get_running_loop()
@@ -98,14 +122,21 @@ class DepotDisk:
             raise _cannot_be_stored(error) from error
 
     async def sync(self) -> None:
-        paths, self._unsynced = self._unsynced, []
-        if not paths:
-            return
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(self._sync_thread, _sync_all, paths, self.directory)
-        except OSError as error:
-            raise _cannot_be_stored(error) from error
+        if self._unsynced:
+            paths, self._unsynced = self._unsynced, []
+            loop = asyncio.get_running_loop()
+            self._syncs.append(
+                loop.run_in_executor(self._sync_thread, _sync_all, paths, self.directory)
+            )
+        if self._syncs:
+            syncs = tuple(self._syncs)  # somebody else's too: their files are not safe yet
+            await asyncio.wait(syncs)
+            self._syncs = [sync for sync in self._syncs if not sync.done()]
+            for sync in syncs:
+                try:
+                    sync.result()
+                except OSError as error:
+                    raise _cannot_be_stored(error) from error
 
     def remove(self, file: FileId) -> None:
         place = self._places.get(file)
@@ -157,6 +188,7 @@ class DepotDisk:
 
     def _strike_off(self, file: FileId) -> None:
         place = self._places.pop(file)
+        self._sources.pop(file, None)
         if place.outside:
             return
         left = self._users[place.path] - 1
@@ -165,7 +197,7 @@ class DepotDisk:
         else:
             del self._users[place.path]
 
-    def copy_from(self, file: FileId, place: Place) -> Place:
+    def copy_from(self, file: FileId, place: Place, owner: str) -> Place:
         """The place of a new copy of another depot's file: on one disk, a second name for it."""
         if not place.outside:
             self._copies += 1  # no name twice: an earlier copy may be about to be removed
@@ -176,15 +208,16 @@ class DepotDisk:
                 problem = error.strerror or str(error)
                 raise TransferFailed(f"{file!r} cannot be copied: {problem}") from error
             place = Place(own, place.size_bytes, place.digest, False)
-        self._add(file, place)
+        self._add(file, place, _Source(owner, False))
         return place
 
-    def _add(self, file: FileId, place: Place) -> None:
+    def _add(self, file: FileId, place: Place, source: _Source) -> None:
         known = self._places.get(file)
         if known is not None and known.path != place.path:
             self.remove(file)  # the file was made again: the older copy goes
             known = None
         self._places[file] = place
+        self._sources[file] = source
         if known is None and not place.outside:
             self._users[place.path] = self._users.get(place.path, 0) + 1
 

@@ -79,7 +79,7 @@ class LocalNetwork:
             raise TransferFailed(f"{source} has no {file.id!r}")
         if file.digest and place.digest != file.digest:
             raise TransferFailed(f"{source} has a different {file.id!r}")
-        self.wires.disks[self.node].copy_from(file.id, place)
+        self.wires.disks[self.node].copy_from(file.id, place, file.producer or file.id)
         now = self.wires.kernel.now()
         self.wires.emit(
             FileMoved(now, file.id, source, self.node, place.size_bytes, monotonic() - began)
