@@ -99,9 +99,9 @@ class SimDisk:
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         size_bytes = sum(file.size_bytes for file in task.outputs)
-        if self.machine.stored.used_bytes + size_bytes > self.machine.capacity_bytes:
-            raise DiskFull(f"the disk of {self.machine.spec.id} is full")
+        self._check_room(size_bytes)
         await self._pass(size_bytes)
+        self._check_room(size_bytes)  # others wrote meanwhile
         outputs = tuple(
             OutputFile(file.id, file.size_bytes, digest_of(task.id, file.id))
             for file in task.outputs
@@ -109,6 +109,10 @@ class SimDisk:
         for file in outputs:
             self.machine.stored.write(file.id, file.size_bytes, task.id, file.digest)
         return outputs
+
+    def _check_room(self, size_bytes: int) -> None:
+        if self.machine.stored.used_bytes + size_bytes > self.machine.capacity_bytes:
+            raise DiskFull(f"the disk of {self.machine.spec.id} is full")
 
     async def sync(self) -> None:
         """Takes no time: writing was charged for when the outputs were stored."""
