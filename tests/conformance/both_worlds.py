@@ -1,0 +1,308 @@
+"""Three nodes of either world with nothing else around, asked one thing at a time."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from blake3 import blake3
+
+from conformance.pulled_plug import Plug
+from dataward.kernel import AsyncioKernel, VirtualKernel
+from dataward.kernel.realtime import new_event_loop
+from dataward.live.backlog import Backlog
+from dataward.live.depot_disk import DepotDisk, Place, depot_contents
+from dataward.live.local_network import LocalNetwork, Wires
+from dataward.live.orders import Written
+from dataward.live.sandbox import put_in_depot
+from dataward.model.events import Event
+from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.model.platform import uniform_platform
+from dataward.sim.fabric import Fabric
+from dataward.sim.interference import Interference
+from dataward.sim.parts import SimDisk, SimNetwork, Traffic
+from dataward.sim.sim_machine import SimMachine
+from dataward.world import StoredFile
+
+NODES = ("n0", "n1", "n2")
+GIVEN = b"given from outside"
+PATIENCE_SECONDS = 60.0  # with what would otherwise hang
+
+
+def a_spec(
+    task: str,
+    *,
+    inputs: Sequence[InputFile] = (),
+    outputs: Sequence[OutputFile] = (),
+    **more: Any,
+) -> TaskSpec:
+    known = {"runtime_seconds": 1.0, "cores": 1, "memory_bytes": 0, "command": ("true",)} | more
+    return TaskSpec(
+        id=task,
+        type="a type",
+        parents=(),
+        children=(),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        retries=0,
+        preferred="n0",
+        priority=0.0,
+        backups_max=0,
+        **known,
+    )
+
+
+def as_input(file: OutputFile, producer: str) -> InputFile:
+    return InputFile(file.id, file.size_bytes, producer, file.digest)
+
+
+def digest_of_bytes(content: bytes) -> str:
+    return blake3(content).hexdigest()
+
+
+class LiveWorld:
+    """Depots below a real directory, real threads, and a plug that can be pulled."""
+
+    disk_type: type[DepotDisk] = DepotDisk
+    network_type: type[LocalNetwork] = LocalNetwork
+
+    # How `Disk.journal` reads here: a commit need not be remembered twice. The store of these
+    # nodes is a journal on the same disk, and loses nothing that it acknowledged.
+    disk_keeps_a_journal = False
+    sync_can_fail = True
+    # Nodes of one process are up together, and hand files over without waiting.
+    sources_can_fail = False
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory = directory
+        self.plug = Plug(directory, monkeypatch)
+        self.kernel = AsyncioKernel()
+        self.events: list[Event] = []
+        self._runner = asyncio.Runner(loop_factory=new_event_loop)
+        self._hash_threads = ThreadPoolExecutor(2)
+        self._sync_thread = ThreadPoolExecutor(1)
+        self._backlog = Backlog()
+        self._digests: dict[str, str] = {}  # of what was stored, as a store would know
+        self._words = 0
+        given = directory / "given"
+        given.write_bytes(GIVEN)
+        outside = Place(str(given), len(GIVEN), digest_of_bytes(GIVEN), True)
+        self.given = InputFile("given", len(GIVEN), "", outside.digest)
+        self._wires = Wires(self.kernel, self.events.append, {"given": outside})
+        self.disks: dict[str, DepotDisk] = {}
+        self.networks: dict[str, LocalNetwork] = {}
+        for node in NODES:
+            self._plug_in(node, {})
+
+    def _plug_in(self, node: str, held: dict[str, Place]) -> None:
+        disk = self.disk_type(
+            self.directory / "depot" / node,
+            held,
+            self._hash_threads,
+            self._sync_thread,
+            self._backlog,
+        )
+        plugged = self._wires.plug_in(node, disk)
+        self.disks[node] = disk
+        self.networks[node] = self.network_type(plugged.node, plugged.wires, plugged.inbox)
+
+    def close(self) -> None:
+        self._runner.close()
+        self._hash_threads.shutdown()
+        self._sync_thread.shutdown()
+        self._backlog.close()
+        self.plug.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(asyncio.wait_for(coroutine, PATIENCE_SECONDS))
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def write(self, node: str, task: str, *, large: bool = False, **contents: bytes) -> TaskSpec:
+        """Have a task leave its outputs, as a runner process does; they are still to be stored."""
+        written = []
+        for name, content in contents.items():
+            self._words += 1
+            path, digest = self.directory / f"written-{self._words}", digest_of_bytes(content)
+            path.write_bytes(content)
+            depot = self.disks[node].directory
+            if large:
+                os.makedirs(f"{depot}/incoming", exist_ok=True)
+                place = f"{depot}/incoming/{self._words}"
+                os.rename(path, place)
+                written.append(Written(name, len(content), "", place))
+            else:
+                place = put_in_depot(str(path), depot, digest, str(self._words))
+                written.append(Written(name, len(content), digest, place))
+            self._digests[name] = digest
+        self.disks[node].wrote(task, tuple(written))
+        outputs = tuple(OutputFile(name, len(content)) for name, content in contents.items())
+        return a_spec(task, outputs=outputs)
+
+    def digest(self, task: str, file: str, content: bytes) -> str:
+        return digest_of_bytes(content)
+
+    def is_readable(self, node: str, file: StoredFile) -> bool:
+        """Whether the file really is on the disk, whole, once all pending work is done."""
+        self._finish_backlog()
+        place = self.disks[node].where(file.id)
+        if place is None or not os.path.isfile(place.path):
+            return False
+        return digest_of_bytes(Path(place.path).read_bytes()) == file.digest
+
+    def count_of_stray_files(self, node: str) -> int:
+        """How many files are in the depot that the disk does not know of."""
+        self._finish_backlog()
+        depot = Path(self.disks[node].directory)
+        there = {str(path) for path in depot.rglob("*") if path.is_file()}
+        known = {self.disks[node].where(file.id).path for file in self.disks[node].files()}
+        return len(there - known)
+
+    def _finish_backlog(self) -> None:
+        done = threading.Event()
+        self._backlog.add(done.set)
+        assert done.wait(PATIENCE_SECONDS)
+
+    def lose(self, node: str, file: str) -> None:
+        """Have a file go from the disk, for a task has written to it."""
+        self.disks[node].spoil(file)
+
+    def lose_unnoticed(self, node: str, file: str) -> None:
+        """Have a file go from the disk with nobody told."""
+        os.unlink(self.disks[node].where(file).path)
+
+    # --- trouble ---------------------------------------------------------------------------------
+
+    def reopen(self, node: str) -> None:
+        """Start the node's disk again, as the next run does: the store knows names and digests."""
+        contents = depot_contents(self.directory / "depot" / node)
+        held = {
+            file: contents[digest] for file, digest in self._digests.items() if digest in contents
+        }
+        self._plug_in(node, held)
+
+    def cut_power(self, node: str) -> None:
+        self._finish_backlog()
+        self.plug.pull(self.directory / "depot" / node)
+        self.reopen(node)
+
+    def fill_up(self, node: str) -> None:
+        self.plug.disk_is_full = True
+
+    def empty_out(self, node: str) -> None:
+        self.plug.disk_is_full = False
+
+
+class SimWorld:
+    """Simulated machines under virtual time."""
+
+    disk_type: type[SimDisk] = SimDisk
+    network_type: type[SimNetwork] = SimNetwork
+
+    disk_keeps_a_journal = True  # for the simulated store may lose acknowledged writes
+    sync_can_fail = False
+    sources_can_fail = True
+
+    def __init__(self, cores: int = 4) -> None:
+        self.kernel = VirtualKernel()
+        self.events: list[Event] = []
+        platform = uniform_platform(len(NODES), cores=cores)
+        self.fabric = Fabric(self.kernel, platform)
+        self.machines = {
+            machine.id: SimMachine(machine, self.kernel, self.kernel.flag())
+            for machine in platform.machines
+        }
+        self.interference = Interference(Random(0))
+        inboxes: dict[str, Any] = {node: self.kernel.queue() for node in NODES}
+        traffic = Traffic(
+            self.fabric, self.interference, self.machines, inboxes, self.events.append
+        )
+        self.given = InputFile("given", len(GIVEN), "", "as given")
+        self.disks = {node: self._disk(node) for node in NODES}
+        self.networks = {
+            node: self.network_type(traffic, self.machines[node], inboxes[node]) for node in NODES
+        }
+
+    def _disk(self, node: str) -> SimDisk:
+        return self.disk_type(self.machines[node], self.fabric)
+
+    def close(self) -> None:
+        self.kernel.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        ends: list[Callable[[], Any]] = []
+
+        async def main() -> None:
+            try:
+                result = await coroutine
+                ends.append(lambda: result)
+            except Exception as error:
+                problem = error
+                ends.append(lambda: _raise(problem))
+
+        fiber = self.kernel.spawn(main(), "main")
+        while not fiber.done():
+            assert self.kernel.step(), "it would wait for ever"
+        return ends[0]()
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def write(self, node: str, task: str, *, large: bool = False, **contents: bytes) -> TaskSpec:
+        outputs = tuple(OutputFile(name, len(content)) for name, content in contents.items())
+        return a_spec(task, outputs=outputs)
+
+    def digest(self, task: str, file: str, content: bytes) -> str:
+        return f"{task}/{file}"
+
+    def is_readable(self, node: str, file: StoredFile) -> bool:
+        return self.machines[node].stored.files.get(file.id) == file
+
+    def count_of_stray_files(self, node: str) -> int:
+        stored = self.machines[node].stored
+        return stored.used_bytes - sum(file.size_bytes for file in stored.files.values())
+
+    def lose(self, node: str, file: str) -> None:
+        self.machines[node].stored.remove(file)
+
+    lose_unnoticed = lose
+
+    # --- trouble ---------------------------------------------------------------------------------
+
+    def reopen(self, node: str) -> None:
+        self.disks[node] = self._disk(node)
+
+    def cut_power(self, node: str) -> None:
+        self.machines[node].crash()
+        self.machines[node].up = True
+        self.reopen(node)
+
+    def fill_up(self, node: str) -> None:
+        self.machines[node].fill_up()
+
+    def empty_out(self, node: str) -> None:
+        self.machines[node].empty_out()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+WORLDS = ("live", "simulated")
+
+
+def a_world(name: str, request: pytest.FixtureRequest, **types: type) -> LiveWorld | SimWorld:
+    """A world of the kind named, closed after the test; ``types`` take the place of its own."""
+    kind: Any = LiveWorld if name == "live" else SimWorld
+    kind = type(kind.__name__, (kind,), types)
+    if name == "live":
+        given = (request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch"))
+        world = kind(*given)
+    else:
+        world = kind()
+    request.addfinalizer(world.close)
+    return world
