@@ -51,27 +51,30 @@ class SimNetwork:
         kernel = traffic.fabric.kernel
         began = kernel.now()
         await kernel.sleep(2 * traffic.fabric.latency(source, target))
-        self._check(file, source)
+        size_bytes, digest = self._offered(file, source)
         await traffic.fabric.move(
-            traffic.fabric.route(source, target), file.size_bytes, (source, target)
+            traffic.fabric.route(source, target), size_bytes, (source, target)
         )
-        self._check(file, source)
+        if self._offered(file, source) != (size_bytes, digest):
+            raise TransferFailed(f"{source} has had another {file.id!r} meanwhile")
         owner = file.producer or file.id
-        self.machine.stored.put(file.id, file.size_bytes, owner, written=False, digest=file.digest)
+        self.machine.stored.put(file.id, size_bytes, owner, written=False, digest=digest)
         now = kernel.now()
-        traffic.emit(FileMoved(now, file.id, source, target, file.size_bytes, now - began))
+        traffic.emit(FileMoved(now, file.id, source, target, size_bytes, now - began))
 
-    def _check(self, file: InputFile, source: NodeId) -> None:
+    def _offered(self, file: InputFile, source: NodeId) -> tuple[int, str]:
+        """Size and digest of what would come: the source's own, whatever the asker expects."""
         if not self.traffic.interference.reaches(source, self.machine.spec.id):
             raise TransferFailed(f"{source} cannot be reached")
         if source == ORIGIN:
-            return
+            return file.size_bytes, file.digest
         machine = self.traffic.machines[source]
         stored = machine.stored.files.get(file.id)
         if stored is None or not (machine.up and machine.serves):
             raise TransferFailed(f"{source} does not serve {file.id!r}")
         if file.digest and stored.digest != file.digest:
             raise TransferFailed(f"{source} has a different {file.id!r}")
+        return stored.size_bytes, stored.digest
 
 
 def digest_of(task: str, file: str) -> str:
