@@ -74,9 +74,7 @@ class LiveWorld:
     # How `Disk.journal` reads here: a commit need not be remembered twice. The store of these
     # nodes is a journal on the same disk, and loses nothing that it acknowledged.
     disk_keeps_a_journal = False
-    sync_can_fail = True
-    # Nodes of one process are up together, and hand files over without waiting.
-    sources_can_fail = False
+    delivery_seconds = 0.0  # between nodes of one process
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = directory
@@ -205,8 +203,7 @@ class SimWorld:
     network_type: type[SimNetwork] = SimNetwork
 
     disk_keeps_a_journal = True  # for the simulated store may lose acknowledged writes
-    sync_can_fail = False
-    sources_can_fail = True
+    delivery_seconds = 1.0
 
     def __init__(self, cores: int = 4) -> None:
         self.kernel = VirtualKernel()
