@@ -38,6 +38,13 @@ class PendingOrder:
     report: asyncio.Future[Report]
     is_recalled: bool = False
     following: "PendingOrder | None" = None  # the order that begins when this one ends
+    is_told: bool = False  # that it has begun
+
+    def begin(self, at: float) -> None:
+        """Say once that the order has begun: asked back just then, it may begin again elsewhere."""
+        if not self.is_told:
+            self.is_told = True
+            self.on_start(at)
 
     def follow_with(self, following: "PendingOrder | None") -> None:
         """Note that this order has ended, and which order the process carries out next."""
@@ -49,10 +56,12 @@ class PendingOrder:
 
     async def over(self) -> Report:
         """The report, once it is there; the order that follows is then told that it has begun."""
-        report = await self.report
-        if self.following is not None:
-            self.following.on_start(report.ended_at)
-        return report
+        try:
+            return await self.report
+        finally:
+            # Also if the wait was cancelled after the report had come.
+            if self.following is not None:
+                self.following.begin(self.report.result().ended_at)
 
 
 class ConnectionOwner(Protocol):
@@ -79,6 +88,7 @@ class RunnerConnection(asyncio.Protocol):
         self._outgoing: list[tuple[int, RunnerMessage]] = []
         self._pidfd = -1
         self._why_killed = ""
+        self._ended: PendingOrder | None = None  # the last to have ended
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -93,7 +103,7 @@ class RunnerConnection(asyncio.Protocol):
         self._send(pending.order, pending.number)
         self.line[pending.number] = pending
         if len(self.line) == 1:
-            pending.on_start(time.monotonic())
+            pending.begin(time.monotonic())
         if pending.order.is_calls and pending.order.limits.memory_bytes:
             self._watch_memory(pending, resident_bytes(self.pid))
 
@@ -152,13 +162,16 @@ class RunnerConnection(asyncio.Protocol):
 
     def _on_report(self, pending: PendingOrder, report: Report) -> None:
         if report.not_begun:
+            if self._ended is not None and self._ended.following is pending:
+                self._ended.follow_with(None)
             self._owner.on_returned(pending)
             return
-        pending.follow_with(self.current)
         if not pending.report.done():
+            self._ended = pending
+            pending.follow_with(self.current)
             pending.report.set_result(report)
-        elif pending.following is not None:  # cancelled, so `over` no longer waits to say this
-            pending.following.on_start(report.ended_at)
+        elif self.current is not None:  # cancelled, so `over` no longer waits to say this
+            self.current.begin(report.ended_at)
 
     # --- its end ---------------------------------------------------------------------------------
 

@@ -1,0 +1,119 @@
+"""Who is told of the start of an order in line, whatever its forerunner's report comes with."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dataward.live.orders import Order, Report, framed
+from dataward.live.runner_connection import PendingOrder, RunnerConnection
+from live.test_command import an_order
+
+
+class PassesOn:
+    """Gives orders that come back to another process, as a pool does that has an idle one."""
+
+    def __init__(self) -> None:
+        self.other: RunnerConnection | None = None
+
+    def on_reports(self, process: RunnerConnection) -> None:
+        """Nothing waits."""
+
+    def on_returned(self, pending: PendingOrder) -> None:
+        if self.other is not None:
+            self.other.give(pending)
+
+
+NO_PROCESS = 2**31 - 1
+
+
+def a_line(owner: PassesOn) -> RunnerConnection:
+    return RunnerConnection(owner, NO_PROCESS, Path("work"))
+
+
+def a_pending(number: int, starts: list[float], order: Order | None = None) -> PendingOrder:
+    report = asyncio.get_running_loop().create_future()
+    return PendingOrder(number, order or an_order("true"), starts.append, report)
+
+
+def test_an_order_that_came_back_along_with_its_forerunners_report_is_told_once_where_it_began():
+    starts: list[float] = []
+
+    async def main() -> None:
+        owner = PassesOn()
+        process, owner.other = a_line(owner), a_line(owner)
+        first, second = a_pending(1, []), a_pending(2, starts)
+        process.give(first)
+        process.give(second)
+        over = asyncio.ensure_future(first.over())
+        await asyncio.sleep(0)
+
+        process.data_received(framed([(1, Report(ended_at=5.0)), (2, Report(not_begun=True))]))
+        await over
+
+    asyncio.run(main())
+
+    assert len(starts) == 1
+    assert starts != [5.0], "it did not begin where its forerunner ended"
+
+
+def test_an_order_that_came_back_after_it_was_told_to_have_begun_is_not_told_again():
+    """It was asked back on its way, and its process answered only after the report before it."""
+    starts: list[float] = []
+
+    async def main() -> None:
+        owner = PassesOn()
+        process, owner.other = a_line(owner), a_line(owner)
+        first, second = a_pending(1, []), a_pending(2, starts)
+        process.give(first)
+        process.give(second)
+        over = asyncio.ensure_future(first.over())
+        await asyncio.sleep(0)
+
+        process.data_received(framed([(1, Report(ended_at=5.0))]))
+        await over
+        process.data_received(framed([(2, Report(not_begun=True))]))
+
+    asyncio.run(main())
+
+    assert starts == [5.0]
+
+
+def test_an_order_that_came_back_to_wait_is_not_told_to_have_begun():
+    starts: list[float] = []
+
+    async def main() -> None:
+        process = a_line(PassesOn())
+        first, second = a_pending(1, []), a_pending(2, starts)
+        process.give(first)
+        process.give(second)
+        over = asyncio.ensure_future(first.over())
+        await asyncio.sleep(0)
+
+        process.data_received(framed([(1, Report(ended_at=5.0)), (2, Report(not_begun=True))]))
+        await over
+
+    asyncio.run(main())
+
+    assert starts == []
+
+
+def test_an_order_whose_forerunner_was_called_off_just_as_it_ended_is_told_of_its_start():
+    starts: list[float] = []
+
+    async def main() -> None:
+        process = a_line(PassesOn())
+        first, second = a_pending(1, []), a_pending(2, starts)
+        process.give(first)
+        process.give(second)
+        over = asyncio.ensure_future(first.over())
+        await asyncio.sleep(0)
+
+        process.data_received(framed([(1, Report(ended_at=5.0))]))
+        over.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await over
+
+    asyncio.run(main())
+
+    assert starts == [5.0]
