@@ -1,6 +1,6 @@
 """Runs a node's tasks in its runner processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dataward.kernel.realtime import AsyncioKernel
@@ -10,7 +10,7 @@ from dataward.live.orders import Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
 from dataward.model.function_calls import CALL
 from dataward.model.ids import AttemptId
-from dataward.model.operations import TaskSpec
+from dataward.model.operations import InputFile, TaskSpec
 from dataward.model.states import FailureCause
 from dataward.model.workflow import FileId, TaskId
 from dataward.world import InputLost, OnStart, RunResult
@@ -64,9 +64,9 @@ class LiveRunner:
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         while True:
-            for file in task.inputs:
-                if self.disk.where(file.id) is None:  # spoiled and dropped since it was staged
-                    return self._without(task, file.id)
+            missing = [file for file in task.inputs if self.disk.where(file.id) is None]
+            if missing:  # spoiled and dropped since they were staged
+                return self._without(missing)
             order = self._order(task, attempt)
             try:
                 report = await self._carry_out(order, on_start)
@@ -78,7 +78,7 @@ class LiveRunner:
                 break
             self._strike_off(FileId(report.gone), order)
             if self.disk.where(FileId(report.gone)) is None:
-                return self._without(task, FileId(report.gone))
+                return self._without([file for file in task.inputs if file.id == report.gone])
             on_start = _begun_before  # the file was made again while the order was on its way
         for name in report.spoiled:
             self._strike_off(FileId(name), order)
@@ -102,16 +102,16 @@ class LiveRunner:
             if known.name == file:
                 self.disk.is_gone(file, known.path)
 
-    def _without(self, task: TaskSpec, file: FileId) -> RunResult:
-        """The result of a task whose input is gone.
+    def _without(self, files: Sequence[InputFile]) -> RunResult:
+        """The result of a task whose inputs are gone.
 
-        Raises InputLost if a task of this run writes the file, and so can make it again.
+        Raises InputLost if tasks of this run write the files, and so can make them again.
         """
-        lost = [one for one in task.inputs if one.id == file and one.producer]
-        if lost:
-            raise InputLost(lost)
-        error = f"its input {file!r} is gone; the next run makes it again"
-        return RunResult(self.kernel.now(), error, 1)
+        for file in files:
+            if not file.producer:
+                error = f"its input {file.id!r} is gone; the next run makes it again"
+                return RunResult(self.kernel.now(), error, 1)
+        raise InputLost(files)
 
     async def _carry_out(self, order: Order, on_start: OnStart) -> Report:
         def on_begin(at: float) -> None:
