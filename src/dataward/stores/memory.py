@@ -10,9 +10,14 @@ from dataward.stores.shard import Shard
 class MemoryStore:
     """Keeps everything in plain structures; forgets it with the process."""
 
-    def __init__(self, clock: Callable[[], float], shards: int = 1) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        shards: int = 1,
+        make_shard: Callable[[int], Shard] = Shard,
+    ) -> None:
         self._clock = clock
-        self._shards = [Shard(index) for index in range(shards)]
+        self._shards = [make_shard(index) for index in range(shards)]
 
     @property
     def shard_count(self) -> int:
