@@ -68,6 +68,11 @@ def check_rates(share: FairShare, flows: Sequence[Flow]) -> None:
     check_max_min(capacity, routes, rates)
 
 
+# Past how many repairs per flow everything is filled anew: always, often in the middle of repairs,
+# as by default, never.
+REPAIRS_PER_FLOW = (0.0, 0.05, 1.0, 100.0)
+
+
 def routes_over(count: int) -> st.SearchStrategy[Route]:
     size = min(count, 5)
     return st.lists(st.integers(0, count - 1), min_size=1, max_size=size, unique=True).map(tuple)
@@ -76,7 +81,9 @@ def routes_over(count: int) -> st.SearchStrategy[Route]:
 class TestRates:
     @settings(max_examples=200, deadline=None)
     @given(
-        st.data(), st.lists(capacities, min_size=1, max_size=8), st.sampled_from((0.0, 1.0, 100.0))
+        st.data(),
+        st.lists(capacities, min_size=1, max_size=8),
+        st.sampled_from(REPAIRS_PER_FLOW),
     )
     def test_rates_equal_the_textbooks_after_every_change(
         self, data: st.DataObject, capacity: list[float], repairs_per_flow_max: float
@@ -98,6 +105,36 @@ class TestRates:
                 check_rates(share, flows)
 
         check_rates(share, flows)
+
+    @settings(max_examples=100, deadline=None)
+    @given(
+        st.data(),
+        st.lists(capacities, min_size=2, max_size=8),
+        st.sampled_from(REPAIRS_PER_FLOW),
+    )
+    def test_no_level_and_no_bottleneck_changes_untold(
+        self, data: st.DataObject, capacity: list[float], repairs_per_flow_max: float
+    ) -> None:
+        share = FairShare(repairs_per_flow_max=repairs_per_flow_max)
+        links = [share.add_link(each) for each in capacity]
+        flows: list[Flow] = []
+
+        for change in data.draw(st.lists(st.sampled_from("aaarc"), min_size=2, max_size=20)):
+            levels = {link: link.level for link in links}
+            bottlenecks = {flow: flow.bottleneck for flow in flows}
+            if change == "a":
+                route = data.draw(routes_over(len(links)))
+                flows.append(share.add(tuple(links[i] for i in route)))
+            elif change == "r" and flows:
+                share.remove(flows.pop(data.draw(st.integers(0, len(flows) - 1))))
+            elif change == "c":
+                share.set_capacity(data.draw(st.sampled_from(links)), data.draw(capacities))
+            share.solve()
+
+            assert {link for link in links if link.level != levels[link]} <= set(share.changed)
+            assert {f for f in flows if f.bottleneck is not bottlenecks.get(f)} <= set(share.moved)
+            assert len(share.changed) == len(set(share.changed))
+            forget(share)
 
     @pytest.mark.parametrize("seed", range(6))
     @pytest.mark.parametrize("even", [False, True])
@@ -245,15 +282,18 @@ def forget(share: FairShare) -> None:
     share.moved.clear()
 
 
-def a_network(*capacity: float) -> tuple[FlowNetwork, list[LinkIndex]]:
-    network = FlowNetwork()
+def a_network(
+    *capacity: float, repairs_per_flow_max: float = 1.0
+) -> tuple[FlowNetwork, list[LinkIndex]]:
+    network = FlowNetwork(FairShare(repairs_per_flow_max=repairs_per_flow_max))
     return network, [network.add_link(each) for each in capacity]
 
 
 def run_to_end(network: FlowNetwork) -> list[tuple[float, list[object]]]:
-    ends = []
+    ends: list[tuple[float, list[object]]] = []
     while (due := network.next_completion()) < inf:
         ends.append((due, network.advance(due)))
+        assert ends[-1][1], f"at {due} a transfer was to be done, and none was"
     return ends
 
 
@@ -265,6 +305,23 @@ class TestTransfers:
         network.start(0.0, (link,), 100.0, "long")
 
         assert run_to_end(network) == [(10.0, ["short"]), (15.0, ["long"])]
+
+    @pytest.mark.parametrize("repairs_per_flow_max", REPAIRS_PER_FLOW)
+    def test_ends_are_right_however_often_everything_is_filled_anew(
+        self, repairs_per_flow_max: float
+    ) -> None:
+        network, [wide, thin] = a_network(12.0, 2.0, repairs_per_flow_max=repairs_per_flow_max)
+
+        network.start(0.0, (wide, thin), 20.0, "thin")
+        network.start(0.0, (wide,), 100.0, "wide")
+        network.start(5.0, (wide,), 10.0, "late")
+
+        # Until 5: 2 and 10 bytes a second. With all three: 2, 5 and 5; then 2 and 10 again.
+        assert run_to_end(network) == [
+            (7.0, ["late"]),
+            (10.0, ["thin"]),
+            (pytest.approx(65 / 6), ["wide"]),
+        ]
 
     def test_equal_finish_times_fall_by_order_of_start_across_links(self) -> None:
         network, [a, b, c] = a_network(4.0, 2.0, 1.0)
@@ -411,11 +468,13 @@ class TestTransfers:
         assert [due for due, _ in ends] == sorted(due for due, _ in ends)
 
     @settings(max_examples=200, deadline=None)
-    @given(st.integers(0, 2**32), st.booleans())
-    def test_ends_and_bytes_equal_a_plain_fluid_model(self, seed: int, even: bool) -> None:
+    @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(REPAIRS_PER_FLOW))
+    def test_ends_and_bytes_equal_a_plain_fluid_model(
+        self, seed: int, even: bool, repairs_per_flow_max: float
+    ) -> None:
         rng = random.Random(seed)
         capacity = [5.0 if even else rng.uniform(1, 10) for _ in range(6)]
-        network, links = a_network(*capacity)
+        network, links = a_network(*capacity, repairs_per_flow_max=repairs_per_flow_max)
         plain = PlainFluid(capacity)
         running: dict[object, Transfer] = {}
         now = 0.0
@@ -524,7 +583,9 @@ def compare_up_to(
         got: list[object] = []
         while len(got) < len(together):
             due = max(due, network.next_completion())
-            got += network.advance(due)
+            done = network.advance(due)
+            assert done, f"at {due} a transfer was to be done, and none was"
+            got += done
         assert sorted(got, key=str) == sorted(together, key=str)
         plain.move_to(due)
         for tag in together:
