@@ -32,8 +32,8 @@ NODES = ["n0", "n1"]
 
 
 def to_n2(task: Standing, occasion: Occasion, view: View) -> Home:
-    """Everything goes to n2, whatever the plan prefers."""
-    return Home("n2")
+    """What is ready goes to n2, whatever the plan prefers."""
+    return Home("n2" if occasion is Occasion.READY else "n0")
 
 
 class Place(FakeWorld):

@@ -4,7 +4,7 @@ from typing import Any
 
 from dataward.model.answers import Claimed
 from dataward.model.events import AttemptEnded, NodeJoined
-from dataward.model.operations import Enqueue, Join, LetGo, Renew, Restate, Seize, Submit
+from dataward.model.operations import Enqueue, Join, LetGo, Renew, Restate, Seize
 from dataward.model.states import AttemptOutcome
 from dataward.node.identity import Holding
 from dataward.node.lease import Lease
@@ -210,12 +210,14 @@ def test_the_tickets_it_answers_with_are_those_that_count() -> None:
     assert place.held_by("n0") == []
 
 
-def test_a_node_looks_for_what_it_had_been_given_besides() -> None:
-    place = restating("a")
-    place.have(Submit(a_task("b")), Enqueue("n0", (a_queue_entry("b"),)))
+def test_what_the_store_thought_the_node_held_besides_is_queued_and_the_node_looks() -> None:
+    place = restating("a", "b")
+    del place.state.identity.holdings["b"]
 
     place.pass_time(10.0)
 
+    assert place.held_by("n0") == ["a"]
+    assert place.queue_of("n0") == ["b"]
     assert place.state.queue.wanted.is_set()
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from dataward.model.answers import Findings
+from dataward.model.events import Occasion, TaskPlaced
 from dataward.model.operations import (
     Begin,
     Commit,
@@ -53,6 +54,7 @@ def test_a_ready_task_is_queued_again_and_one_under_way_is_not() -> None:
     run_recount(world)
 
     assert world.asked(Enqueue) == [Enqueue("n2", (a_queue_entry("ready"),))]
+    assert [event.occasion for event in world.told(TaskPlaced)] == [Occasion.READY]
 
 
 def test_one_that_missed_its_parents_end_is_told_where_the_files_are_and_queued() -> None:

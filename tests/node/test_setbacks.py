@@ -3,6 +3,8 @@
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from dataward.model.answers import Begun
 from dataward.model.events import AttemptEnded, Occasion, TaskFinished, TaskPlaced, TaskReopened
 from dataward.model.ids import AttemptId
@@ -105,14 +107,17 @@ def test_all_producers_of_lost_inputs_are_reopened_in_one_call() -> None:
     assert [op.parent for op in place.asked(Postpone)] == ["p", "q"]
 
 
-def test_producers_are_reopened_at_the_completion_that_the_attempt_began_with() -> None:
+@pytest.mark.parametrize(("heard", "generation"), [({"p": 7}, 7), ({}, 1)])
+def test_producers_are_reopened_at_the_completion_that_the_attempt_began_with_or_the_first(
+    heard: dict[str, int], generation: int
+) -> None:
     place = Place(READS_P)
-    begun = Begun(place.spec, 1, (), {"p": 7})
+    begun = Begun(place.spec, 1, (), heard)
 
     place.do(place.setbacks.on_input_lost(begun, place.attempt, InputLost(place.spec.inputs)))
 
-    assert place.asked(Reopen) == [Reopen("p", 7)]
-    assert place.asked(Postpone) == [Postpone("t", place.attempt, "p", 7)]
+    assert place.asked(Reopen) == [Reopen("p", generation)]
+    assert place.asked(Postpone) == [Postpone("t", place.attempt, "p", generation)]
 
 
 def test_if_the_task_has_ended_elsewhere_its_inputs_are_not_made_again() -> None:
