@@ -19,6 +19,7 @@ from dataward.model.operations import (
     LetGo,
     Notify,
     Operation,
+    Patrol,
     Recount,
     Recounted,
     Seize,
@@ -26,9 +27,8 @@ from dataward.model.operations import (
     TakeOver,
     shard_of,
 )
-from dataward.model.operations import Patrol as LookForStuck
 from dataward.model.states import TaskState
-from dataward.node.patrol import PATROLS, Patrol, shards_to_patrol
+from dataward.node.patrol import PATROLS, ShardPatrol, shards_to_patrol
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -37,7 +37,7 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"lease_seconds": 20.0, "validation_seconds": 10.0, **settings})
-        self.patrol = Patrol(
+        self.patrol = ShardPatrol(
             self.world, self.settings, self.client, self.state.outbox, self.placer, self.herald
         )
         self.start(self.herald.run())
@@ -49,7 +49,7 @@ class Place(FakeWorld):
     def finds(self, shard: int = 0, **found: Any) -> None:
         """The next patrol finds this."""
         plain = {"orphans": (), "undelivered": (), "suspects": (), "epoch": 0, "recount_due": False}
-        self.store.will_answer(LookForStuck, Findings(shard, **{**plain, **found}))
+        self.store.will_answer(Patrol, Findings(shard, **{**plain, **found}))
 
     def dies(self, node: str, *tasks: str) -> None:
         """A node with these tasks in its queue has not renewed its lease."""
@@ -95,7 +95,7 @@ def test_a_patrol_says_who_looks_how_much_it_can_take_and_what_counts_as_stuck()
 
     place.look(1)
 
-    assert place.log == [LookForStuck(1, "n0", 7, 3.0, suspect_seconds=40.0)]
+    assert place.log == [Patrol(1, "n0", 7, 3.0, suspect_seconds=40.0)]
 
 
 # --- dead nodes ----------------------------------------------------------------------------------

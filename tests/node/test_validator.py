@@ -3,7 +3,7 @@
 from typing import Any
 
 from dataward.model.operations import Begin, Commit, LetGo, Look, Patrol
-from dataward.node.patrol import Patrol as Rounds
+from dataward.node.patrol import ShardPatrol
 from dataward.node.validator import Validator
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -13,7 +13,7 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"lease_seconds": 20.0, "validation_seconds": 10.0, **settings})
-        patrol = Rounds(
+        patrol = ShardPatrol(
             self.world, self.settings, self.client, self.state.outbox, self.placer, self.herald
         )
         self.start(Validator(self.world, self.settings, self.client, self.state, patrol).run())
