@@ -8,6 +8,7 @@ import pytest
 
 from builders import a_diamond
 from dataward.model.answers import Standing
+from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Occasion
 from dataward.model.operations import (
     AddCopies,
@@ -77,6 +78,7 @@ def test_a_task_has_its_plans_node_and_priority() -> None:
     assert [spec.priority for spec in found.values()] == [0.5, 1.5, 2.5, 3.5]
     assert [spec.runtime_seconds for spec in found.values()] == [1.0, 2.0, 3.0, 4.0]
     assert {spec.backups_max for spec in found.values()} == {2}
+    assert {spec.retries for spec in found.values()} == {0}
 
 
 def test_digests_of_inputs_are_told_where_they_are_known() -> None:
@@ -94,6 +96,17 @@ def test_a_tasks_own_retries_count_before_those_given_for_all() -> None:
     found = task_specs(workflow, plan, NODES, backups_max=0, retries=2)
 
     assert [spec.retries for spec in found] == [2, 0, 3, 2]
+
+
+def test_a_task_brings_its_command_if_it_has_one() -> None:
+    wf = WorkflowBuilder("two")
+    wf.task("says", command=["echo", "hello"])
+    wf.task("waits")
+    plan = Plan(np.zeros(2), np.zeros(2, dtype=np.int32), None)
+
+    found = task_specs(wf.build(), plan, NODES, backups_max=0)
+
+    assert [spec.command for spec in found] == [("echo", "hello"), ()]
 
 
 # --- submitting ----------------------------------------------------------------------------------
@@ -156,6 +169,25 @@ def test_the_most_urgent_tasks_are_queued_while_others_are_still_on_their_way(
 
     batches = [[e.task for e in op.entries] for op in place.asked(Enqueue)]
     assert batches == [["t0"], ["t1", "t2"], ["t3", "t4", "t5"], ["t6"]]
+
+
+def test_nodes_have_turns_between_one_batch_of_ready_tasks_and_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_BATCH", 1)
+    place = Place(a_task("a"), a_task("b"))
+    known_by_then = []
+
+    async def a_node() -> None:
+        while not place.woken:
+            await place.kernel.sleep(0)
+        known_by_then.append(len(place.asked(Submit)))
+
+    place.kernel.spawn(a_node())
+    place.submit()
+    place.pass_time()
+
+    assert known_by_then == [1]
 
 
 def test_no_call_is_larger_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

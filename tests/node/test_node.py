@@ -25,6 +25,7 @@ from dataward.model.operations import (
 )
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.node.homes import Home, HomeRule
+from dataward.node.identity import Holding
 from dataward.node.node import Node
 from dataward.world import StoredFile
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -205,6 +206,7 @@ def test_a_node_that_does_not_know_the_task_gives_the_attempt_up_and_has_it_queu
     place = Place().boot()
     place.have(Submit(a_task(preferred="n2")), Begin("t", "n0.1.9", "n0"))
     place.have(Enqueue("n0", (a_queue_entry("t"),)), Claim("n0", 1, 99, 9, 0.0))
+    place.state.identity.holdings["t"] = Holding(a_queue_entry("t"), 1)
     assert place.held_by("n0") == ["t"]
 
     place.hears(Confirm("t", "n0.1.9"))
@@ -212,6 +214,7 @@ def test_a_node_that_does_not_know_the_task_gives_the_attempt_up_and_has_it_queu
     assert place.asked(Release) == [Release("t", "n0.1.9")]
     assert place.asked(LetGo) == [LetGo("n0", 1, (("t", -1),))]
     assert place.held_by("n0") == []
+    assert not place.state.identity.holdings
     assert place.queue_of("n2") == ["t"]
 
 
