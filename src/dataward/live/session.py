@@ -174,7 +174,7 @@ class Session:
 
     @property
     def running(self) -> int:
-        """How many tasks are being run, or have run and are not yet committed."""
+        """How many tasks are running, or have run and are storing their outputs."""
         return sum(node.running for node in self._nodes)
 
     @property
