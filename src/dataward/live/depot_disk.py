@@ -38,7 +38,7 @@ class Place:
 
 
 class _Source(NamedTuple):
-    """Where a file is from, as `StoredFile` tells it."""
+    """A file's owner, and whether a task here wrote it, as in `StoredFile`."""
 
     owner: str
     written: bool
@@ -66,7 +66,7 @@ class DepotDisk:
         for place in self._places.values():
             if not place.outside:
                 self._users[place.path] = self._users.get(place.path, 0) + 1
-        self._sources: dict[FileId, _Source] = {}  # of what was stored since this disk was opened
+        self._sources: dict[FileId, _Source] = {}  # of files stored since this disk was opened
         self._written: dict[TaskId, tuple[Written, ...]] = {}
         self._unsynced: list[str] = []
         self._syncs: list[asyncio.Future[None]] = []  # under way
@@ -75,7 +75,7 @@ class DepotDisk:
     # --- what a node asks ------------------------------------------------------------------------
 
     def files(self) -> list[StoredFile]:
-        """What was here before this disk was opened counts as an input of the workflow."""
+        """The stored files; one from before this disk was opened counts as a workflow's input."""
         found: list[StoredFile] = []
         for file, place in self._places.items():
             owner, written = self._sources.get(file) or _Source(file, False)
@@ -129,7 +129,7 @@ class DepotDisk:
                 loop.run_in_executor(self._sync_thread, _sync_all, paths, self.directory)
             )
         if self._syncs:
-            syncs = tuple(self._syncs)  # somebody else's too: their files are not safe yet
+            syncs = tuple(self._syncs)  # also those of other callers: their files are not safe yet
             await asyncio.wait(syncs)
             self._syncs = [sync for sync in self._syncs if not sync.done()]
             for sync in syncs:

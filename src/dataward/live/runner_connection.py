@@ -38,10 +38,10 @@ class PendingOrder:
     report: asyncio.Future[Report]
     is_recalled: bool = False
     following: "PendingOrder | None" = None  # the order that begins when this one ends
-    is_told: bool = False  # that it has begun
+    is_told: bool = False  # whether `on_start` has been called
 
     def begin(self, at: float) -> None:
-        """Say once that the order has begun: asked back just then, it may begin again elsewhere."""
+        """Call `on_start` once: an order recalled just after its start may begin a second time."""
         if not self.is_told:
             self.is_told = True
             self.on_start(at)
@@ -88,7 +88,7 @@ class RunnerConnection(asyncio.Protocol):
         self._outgoing: list[tuple[int, RunnerMessage]] = []
         self._pidfd = -1
         self._why_killed = ""
-        self._ended: PendingOrder | None = None  # the last to have ended
+        self._ended: PendingOrder | None = None  # the order that ended last
 
     # --- orders ----------------------------------------------------------------------------------
 

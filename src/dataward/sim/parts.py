@@ -63,7 +63,7 @@ class SimNetwork:
         traffic.emit(FileMoved(now, file.id, source, target, size_bytes, now - began))
 
     def _offered(self, file: InputFile, source: NodeId) -> tuple[int, str]:
-        """Size and digest of what would come: the source's own, whatever the asker expects."""
+        """The size and digest of the source's file, which may differ from those asked for."""
         if not self.traffic.interference.reaches(source, self.machine.spec.id):
             raise TransferFailed(f"{source} cannot be reached")
         if source == ORIGIN:
@@ -104,7 +104,7 @@ class SimDisk:
         size_bytes = sum(file.size_bytes for file in task.outputs)
         self._check_room(size_bytes)
         await self._pass(size_bytes)
-        self._check_room(size_bytes)  # others wrote meanwhile
+        self._check_room(size_bytes)  # other tasks may have written meanwhile
         outputs = tuple(
             OutputFile(file.id, file.size_bytes, digest_of(task.id, file.id))
             for file in task.outputs
