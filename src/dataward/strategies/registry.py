@@ -10,5 +10,5 @@ STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in adage
 def strategy_named(name: str) -> Strategy:
     """The strategy of that name. Raises a SettingError that lists all names."""
     if name not in STRATEGIES:
-        raise SettingError(f"no strategy is called {name!r}; choose from {', '.join(STRATEGIES)}")
+        raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
