@@ -260,7 +260,7 @@ def test_names_from_outside_cannot_break_the_drawing() -> None:
 
 
 def test_a_list_without_nodes_is_drawn_too() -> None:
-    assert words(drawn([])) == ["The list tells of no node."]
+    assert words(drawn([])) == ["The event list names no node."]
 
 
 def test_a_run_of_no_length_is_drawn_too() -> None:

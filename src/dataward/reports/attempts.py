@@ -1,7 +1,7 @@
-"""Puts attempts together again from the events of their lives.
+"""Rebuilds attempts from the events about them.
 
-Most attempts say how they ended. A crash silences those of its node, and a node that lost its lease
-forgets those it had proposed to commit: here, in one place, it is decided when such ones ended.
+Most attempts have an event for their end. Attempts on a node that crashed have none, nor do those a
+node had proposed to commit when it lost its lease; this module decides when such attempts ended.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 
-# Another attempt won, or all was over.
+# Another attempt won, or the run was over.
 BEATEN = frozenset({AttemptOutcome.LOST, AttemptOutcome.CANCELLED, AttemptOutcome.CUT_OFF})
 
 CoresOf = Mapping[TaskId, int]
@@ -32,25 +32,25 @@ ONE_CORE_EACH: CoresOf = MappingProxyType({})
 
 
 class Step(Enum):
-    """What has just become of an attempt."""
+    """The step an attempt has just taken."""
 
     BEGAN = "began"
     STAGED = "staged"
     RAN = "ran"
-    WROTE = "wrote"  # it runs no more, and its outputs are being stored
+    WROTE = "wrote"  # it has run, and its outputs are being stored
     ENDED = "ended"
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One run of a task on a node. A moment that never came is None; none precedes an earlier."""
+    """One run of a task on a node. Times are in order; a step that never happened has None."""
 
     task: TaskId
     id: AttemptId
     node: NodeId
     replica: bool
     began: float
-    staged: float | None = None  # the inputs are there; what follows is waiting for a core
+    staged: float | None = None  # the inputs are there; the attempt now waits for a core
     running: float | None = None
     stage_out: float | None = None
     ended: float = 0.0
@@ -59,7 +59,7 @@ class Attempt:
 
     @property
     def latest(self) -> float:
-        """When it last came a step further."""
+        """When the attempt last took a step."""
         for moment in (self.stage_out, self.running, self.staged):
             if moment is not None:
                 return moment
@@ -90,9 +90,9 @@ OnStep = Callable[[Attempt, Step, float], None]
 
 
 class AttemptBook:
-    """Remembers the attempts under way, and tells who listens of every step of each, and when.
+    """Keeps the attempts under way, and tells listeners of every step of each, and when.
 
-    Steps come in order and none is skipped: one that runs has been staged.
+    Steps come in order and none is skipped: an attempt that runs has been staged.
     """
 
     def __init__(self, *listeners: OnStep) -> None:
@@ -121,7 +121,7 @@ class AttemptBook:
             listener(attempt, step, at)
 
     def under_way(self) -> list[Attempt]:
-        """Those that have not ended, by node and then in the order they began."""
+        """The attempts that have not ended, by node and then in the order they began."""
         return [attempt for node in self._under_way.values() for attempt in node.values()]
 
     def end_all(self, at: float, outcome: AttemptOutcome) -> None:
@@ -183,7 +183,7 @@ class AttemptBook:
             self._end(attempt, at, outcome)
 
     def _end(self, attempt: Attempt, at: float, outcome: AttemptOutcome, reason: str = "") -> None:
-        # RunEnded tells the store's time, which is a message's flight before the node's.
+        # RunEnded has the store's time, which is earlier than the node's by a message's latency.
         attempt.ended = max(at, attempt.latest)
         attempt.outcome = outcome
         attempt.reason = reason

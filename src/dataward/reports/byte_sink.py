@@ -1,4 +1,4 @@
-"""A file written piece by piece, compressed if its name ends in .gz."""
+"""Writes a file piece by piece, compressed if its name ends in .gz."""
 
 from gzip import GzipFile
 from pathlib import Path
@@ -10,9 +10,9 @@ BUFFER_BYTES = 1 << 16
 
 
 class ByteSink:
-    """Where a report streams its bytes. What the disk refuses is raised as OutputError.
+    """A file that a report streams its bytes to. Raises OutputError if the disk refuses them.
 
-    Equal bytes make equal files, compressed or not: no time stamp and no name go in.
+    Equal bytes make equal files, compressed or not: the gzip header has no time and no name.
     """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
@@ -24,7 +24,7 @@ class ByteSink:
             raise self._refusal(error) from error
         self._out: BinaryIO = self._raw
         if path.suffix == ".gz":
-            # Level 6 shrinks events to a seventh; 9 takes twice as long for 2% more.
+            # Level 6 makes events seven times smaller; 9 takes twice as long and saves 2% more.
             squeezed = GzipFile("", "wb", 6, self._raw, mtime=0)
             self._out = cast(BinaryIO, squeezed)
 
@@ -35,9 +35,9 @@ class ByteSink:
             raise self._refusal(error) from error
 
     def flush(self) -> None:
-        """Hand everything to the operating system: it then survives this process."""
+        """Hand everything to the operating system, so that it survives this process."""
         try:
-            self._out.flush()  # GzipFile passes it on
+            self._out.flush()  # GzipFile also flushes the file below it
         except OSError as error:
             raise self._refusal(error) from error
 

@@ -1,4 +1,4 @@
-"""What all parts of a run's picture share: its measures, its colours, its marks and names."""
+"""What all parts of a run's picture share: dimensions, colours, axis marks and names."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ LEFT = 92.0
 RIGHT = 1216.0
 PLOT = RIGHT - LEFT
 
-# Paul Tol's "bright" scheme, made for colour-blind eyes: what was useful is blue, what was wasted
-# red to purple, what has to do with data yellow and green.
+# Paul Tol's "bright" scheme, made for colour-blind eyes: useful time is blue, wasted time red to
+# purple, time spent on data yellow and green.
 COLOURS = {
     Use.USEFUL: "#4477aa",
     Use.REPLICA: "#66ccee",
@@ -33,12 +33,12 @@ RULE = "#d8dde3"
 
 
 def x_of(share: float) -> float:
-    """Where a share of the whole time is; what lies outside is drawn on the edge."""
+    """The x of a share of the whole time; a share outside 0 to 1 is drawn on the edge."""
     return LEFT + PLOT * min(max(share, 0.0), 1.0)
 
 
 def marks(end_seconds: float, top: float, bottom: float, *, under: bool = False) -> list[str]:
-    """Where on the time axis we are, named above a picture or under it."""
+    """The lines of the time axis, with their names above a picture or under it."""
     parts = []
     for at, name in time_marks(end_seconds):
         x = x_of(at / end_seconds)
@@ -54,14 +54,14 @@ def rule(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def cross(x: float, y: float) -> str:
-    """A crash."""
+    """The mark of a crash."""
     d = f"M{x - 4:.1f},{y - 4:.1f}l8,8m0,-8l-8,8"
     halo = element("path", d=d, stroke="white", stroke_width=5, fill="none")
     return halo + element("path", d=d, stroke=INK, stroke_width=2, fill="none")
 
 
 def row_names(names: Sequence[str], middles: Sequence[float]) -> list[str]:
-    """Names left of their rows; some are left out where they would run into each other."""
+    """Names left of their rows; a name that would overlap the one above is left out."""
     parts = []
     free_from = 0.0
     for name, y in zip(names, middles, strict=True):
@@ -73,7 +73,7 @@ def row_names(names: Sequence[str], middles: Sequence[float]) -> list[str]:
 
 
 def key(named: Sequence[tuple[str, str]], x: float, y: float) -> list[str]:
-    """Words beside squares of their colours, in a line."""
+    """A legend in one line: words, each beside a square of its colour."""
     parts = []
     for words, fill in named:
         square = element("rect", x=x, y=y - 9, width=10, height=10, fill=fill, stroke=RULE)
@@ -83,7 +83,7 @@ def key(named: Sequence[tuple[str, str]], x: float, y: float) -> list[str]:
 
 
 def _width(words: str) -> float:
-    """Roughly, at 11 pixels; viewers differ in their fonts, and none tells in advance."""
+    """The rough width of words at 11 pixels; the viewer's font is not known."""
     narrow = sum(letter in "fijlrt1 .,:" for letter in words)
     return 6.9 * len(words) - 2.6 * narrow
 

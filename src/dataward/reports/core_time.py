@@ -1,4 +1,4 @@
-"""What the cores of a run were used for, slice of time by slice of time."""
+"""Computes what the cores of a run were used for, in each slice of time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 class Use(Enum):
-    """What became of a core's time, in the order it is stacked."""
+    """What a core's time was used for, in the order the uses are stacked."""
 
     USEFUL = "useful"
     REPLICA = "useful, by a replica"
@@ -27,7 +27,7 @@ class Use(Enum):
 
 
 def use_of(attempt: Attempt) -> Use:
-    """What the running of an attempt was good for."""
+    """What the time that an attempt ran counts as."""
     if attempt.outcome is AttemptOutcome.WON:
         return Use.REPLICA if attempt.replica else Use.USEFUL
     if attempt.outcome is AttemptOutcome.UNDER_WAY:
@@ -46,7 +46,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class CoreTime:
-    """Core-seconds of each use, by row of nodes and slice of time; ``there_were`` is their sum."""
+    """Core-seconds by use, row of nodes and slice of time; ``there_were`` counts idle ones too."""
 
     spent: Mapping[Use, Floats]
     there_were: Floats
@@ -69,7 +69,7 @@ def core_time(
     edges: Floats,
     cores_of: CoresOf,
 ) -> CoreTime:
-    """Sum up attempts over rows of nodes and the slices of time between ``edges``.
+    """The core time of all attempts, by rows of nodes and the slices of time between ``edges``.
 
     A core is starved if it is idle while an attempt on its node brings inputs in; inputs that come
     while all cores are busy cost nothing.
@@ -111,7 +111,7 @@ def _columns(changes: list[tuple[int, float, int]]) -> _Columns:
 
 
 def _starved(columns: Mapping[Use, _Columns], cores: NDArray[np.int64]) -> _Columns:
-    """From how many attempts stage in, to how many idle cores that explains."""
+    """The changes of the number of starved cores: idle ones, at most one for each stage-in."""
     staging = columns[Use.STARVED]
     taken = [columns[use] for use in Use if use is not Use.STARVED]
     node = np.concatenate([staging[0], *(column[0] for column in taken)])
@@ -120,7 +120,7 @@ def _starved(columns: Mapping[Use, _Columns], cores: NDArray[np.int64]) -> _Colu
     node, at = node[order], at[order]
     amount = np.concatenate([staging[2], *(column[2] for column in taken)])[order]
     is_staging = order < staging[0].size
-    # All that goes up comes down again, so the sums are back at 0 where the next node begins.
+    # Every increase has its decrease, so the sums are back at 0 where the next node begins.
     waiting = np.cumsum(np.where(is_staging, amount, 0.0))
     idle = cores[node] - np.cumsum(np.where(is_staging, 0.0, amount))
     level = np.clip(np.minimum(waiting, idle), 0.0, None)
@@ -130,7 +130,8 @@ def _starved(columns: Mapping[Use, _Columns], cores: NDArray[np.int64]) -> _Colu
 def _sliced(row: NDArray[np.int64], at: Floats, amount: Floats, rows: int, edges: Floats) -> Floats:
     """The integral over each slice of levels that change by ``amount`` at given moments.
 
-    Up to an edge e, the changes before it contribute amount * (e - at): two running sums do.
+    Up to an edge e, a change before it contributes amount * (e - at). So two running sums suffice,
+    of amount and of amount * at.
     """
     count = edges.size
     place = np.searchsorted(edges, at, side="left")

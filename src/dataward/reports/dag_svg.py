@@ -1,4 +1,4 @@
-"""Draws a workflow: every task up to some hundred, groups of like tasks above."""
+"""Draws a workflow: every task if they are few, groups of similar tasks if they are many."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from dataward.model.quantities import show_bytes, show_seconds
 from dataward.model.workflow import Workflow
 from dataward.reports.svg import FAINT, INK, colour, document, element, text, title
 
-TASKS_MAX = 150  # more than this many dots are fog
+TASKS_MAX = 150  # more dots than this cannot be told apart
 GROUPS_MAX = 60
-GROUPS_ABREAST = 10  # more in one row would make the drawing wider than screens are
+GROUPS_ABREAST = 10  # more in one row would make the drawing wider than a screen
 BANDS = 24
 TYPES_LISTED = 30
 MARGIN = 24.0
 LEGEND_WIDTH = 190.0
 BOX_WIDTH, BOX_HEIGHT = 178.0, 46.0
 BOX_GAP, BOX_DROP = 26.0, 104.0
-DETOUR_WIDTH = 130.0  # of the longest way round past other boxes
+DETOUR_WIDTH = 130.0  # of the widest curve around other boxes
 
 
 def draw_workflow(workflow: Workflow) -> str:
@@ -93,7 +93,7 @@ def _legend(workflow: Workflow) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """``type`` is that of its first task; ``types`` is how many it has."""
+    """Tasks drawn as one box. ``type`` is that of the first task; ``types`` counts the types."""
 
     type: int
     types: int
@@ -141,7 +141,7 @@ def _draw_groups(workflow: Workflow) -> str:
 
 
 def _grouped(workflow: Workflow) -> tuple[np.ndarray, list[_Group]]:
-    """Tasks grouped by type and level; where that is too many boxes, by type; else by depth."""
+    """Each task's group, and the groups: by type and level; if too many, by type; else by depth."""
     levels = workflow.layers.level_of.astype(np.int64)
     types = workflow.types.astype(np.int64)
     keys = types * workflow.layers.depth + levels
@@ -210,7 +210,7 @@ def _box(workflow: Workflow, group: _Group, place: tuple[float, float], inner: i
 
 
 def _link(source: tuple[float, float], target: tuple[float, float], count: int) -> str:
-    """Down, or round the side where boxes are in the way: further down the column, or back up."""
+    """A line down, or around the side if boxes of the same column may be in the way."""
     (x0, y0), (x1, y1) = source, target
     width = 1.0 + 1.4 * log10(count)
     if y1 - y0 == BOX_DROP or (y1 > y0 and abs(x1 - x0) >= BOX_WIDTH):
@@ -234,9 +234,9 @@ def _link(source: tuple[float, float], target: tuple[float, float], count: int) 
 def untangled(
     rows: Sequence[Sequence[int]], neighbours: dict[int, list[int]], sweeps: int = 6
 ) -> list[list[int]]:
-    """Reorder each row by the mean place of its neighbours (the barycentre heuristic).
+    """The rows, each sorted by the mean place of its neighbours (the barycentre heuristic).
 
-    Equal means keep their present order, so that the same workflow is always drawn alike.
+    Equal means keep their order, so that the same workflow is always drawn the same way.
     """
     ordered = [list(row) for row in rows]
     place: dict[Hashable, float] = {}

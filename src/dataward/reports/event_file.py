@@ -1,8 +1,8 @@
-"""The event list as a file: a line of JSON for each event, after a line that says what it is.
+"""The event list as a file: a first line with name and version, then a line of JSON per event.
 
-Lines of JSON were chosen over length-framed MessagePack. Measured on a simulated Montage, that
-takes 28% less room plain and 7% less under gzip, and is no faster to write or read. Lines can be
-read with any tool, tell their own mistakes by number, and show a cut as a missing end.
+Lines of JSON were chosen over length-framed MessagePack. On a simulated Montage, MessagePack takes
+28% less room plain and 7% less under gzip, and is no faster to write or read. Lines can be read
+with any tool, errors can name the line, and a truncated file is recognized by its incomplete line.
 """
 
 import zlib
@@ -20,7 +20,7 @@ from dataward.errors import FormatError, OutputError
 from dataward.model.events import Event
 from dataward.reports.byte_sink import BUFFER_BYTES, ByteSink
 
-VERSION = 1  # grows when an event changes so that old files no longer mean what they say
+VERSION = 1  # grows when an event changes so that old files would be misread
 _NAME = "dataward-events"
 _GZIP_MAGIC = b"\x1f\x8b"
 _FIRST_LINE_BYTES_MAX = 64
@@ -30,9 +30,9 @@ _NO_EVENTS = "holds no list of dataward events"
 class EventFileWriter:
     """Appends events to a file as they come: ``with EventFileWriter(path) as file: file.add(e)``.
 
-    Some 64 kB wait in memory. A run that must be able to die without losing them calls ``flush``
-    now and then; a simulation has no need to. ``append`` goes on with a file that is there, after
-    its last whole line: that of a run which is resumed.
+    Up to 64 kB wait in memory. A live run calls ``flush`` regularly, so that a crash loses little;
+    a simulation need not. ``append`` continues the file of a resumed run, after its last whole
+    line.
     """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
@@ -44,7 +44,7 @@ class EventFileWriter:
         first = b"" if append else msgspec.json.encode((_NAME, VERSION)) + b"\n"
         self._buffer = bytearray(first)
         try:
-            self.flush()  # a run killed at once still leaves a file that says what it is
+            self.flush()  # so that a run killed at once still leaves a valid file
         except OutputError:
             with suppress(OutputError):
                 self.close()
@@ -59,13 +59,13 @@ class EventFileWriter:
             buffer.clear()
 
     def add_all(self, events: Sequence[Event]) -> None:
-        """Many at once, which takes a third of the time."""
+        """Add many events at once, in a third of the time."""
         self._buffer += self._encode_lines(events)
         self._sink.write(self._buffer)
         self._buffer.clear()
 
     def flush(self) -> None:
-        """Hand everything to the operating system: it then survives this process."""
+        """Hand everything to the operating system, so that it survives this process."""
         self._sink.write(self._buffer)
         self._buffer.clear()
         self._sink.flush()
@@ -90,7 +90,7 @@ class EventFileWriter:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """A killed run may have left the beginning of a line, which nothing must be added to."""
+    """Cut off an incomplete last line, which a killed run may have left."""
     try:
         with path.open("r+b") as file:
             end = file.seek(0, SEEK_END)
@@ -107,10 +107,10 @@ def _cut_torn_line(path: Path) -> None:
 
 
 class EventFileReader:
-    """Walks through the events of a file, one in memory at a time; may be walked again.
+    """Iterates over the events of a file, any number of times, with one event in memory at a time.
 
-    A file that breaks off, as that of a killed run does, gives every whole event and then leaves a
-    sentence in ``warnings``. Anything else that is wrong raises FormatError, with the line.
+    A truncated file, such as that of a killed run, gives every whole event and then adds a sentence
+    to ``warnings``. Anything else that is wrong raises a FormatError that names the line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,10 +147,10 @@ class EventFileReader:
                         raise EOFError from error
                     raise self._not_an_event(number, error) from error
                 yield event
-        except EOFError:  # ours, or that of a gzip stream without its end
+        except EOFError:  # raised above, or by a gzip stream without its end
             self.warnings.append(
                 f"the file breaks off after {number - 1:,} lines: its run was killed, or still "
-                "goes on; what came before is all here"
+                "goes on; all events up to there are read"
             )
 
     def _check_first_line(self, line: bytes) -> None:
@@ -163,7 +163,7 @@ class EventFileReader:
         if name != _NAME:
             raise self._wrong(_NO_EVENTS, place="line 1")
         if version != VERSION:
-            problem = f"holds events of version {version}, and this dataward reads {VERSION}"
+            problem = f"holds events of version {version}, but this dataward reads {VERSION}"
             raise self._wrong(problem, place="line 1")
 
     def _not_an_event(self, number: int, error: Exception) -> FormatError:

@@ -1,4 +1,4 @@
-"""Bars of attempts packed into lanes: what runs on the cores, and what moves under them."""
+"""Packs the bars of attempts into lanes, so that bars in one lane do not overlap."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataward.reports.attempts import Attempt
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Part of an attempt's life on one or more neighbouring lanes."""
+    """A part of an attempt, drawn on one or more neighbouring lanes."""
 
     start: float
     stop: float
@@ -19,13 +19,13 @@ class Bar:
     attempt: Attempt
 
 
-Span = tuple[float, float, int, str, Attempt]  # start, stop, how many lanes, kind, whose
+Span = tuple[float, float, int, str, Attempt]  # start, stop, number of lanes, kind, attempt
 
 
 def pack(spans: Iterable[Span]) -> list[Bar]:
-    """Give each span the lowest lanes that are free at its start.
+    """The spans as bars, each on the lowest lanes that are free at its start.
 
-    Lanes that are not neighbours make several bars of one span. Spans that start together are
+    A span on lanes that are not neighbours becomes several bars. Spans that start together are
     placed in the order they are given.
     """
     free: list[int] = []
@@ -54,7 +54,7 @@ def lanes_of(bars: Sequence[Bar]) -> int:
 
 
 def merged(bars: Iterable[Bar], shortest_seconds: float) -> list[Bar]:
-    """Fewer bars that look the same: slivers join a like neighbour they nearly touch."""
+    """Fewer bars that look the same: a very short bar joins a bar of its kind that is very near."""
     kept: list[Bar] = []
     last: dict[tuple[int, int], int] = {}
     for bar in bars:

@@ -1,4 +1,4 @@
-"""Draws a run: who was busy with what and when, and where the time of the cores went."""
+"""Draws a run: what each node did and when, and what the cores' time was used for."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,20 +43,20 @@ from dataward.reports.gantt_bars import Bar, Span, lanes_of, merged, pack
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.reports.svg import FAINT, document, element, text, title
 
-NODES_MAX = 64  # above, rows of several nodes
+NODES_MAX = 64  # with more nodes, a row stands for several
 ROWS_MAX = 50
-SLICES = int(PLOT / 3)  # of time, in strips and curve
-LANES_HEIGHT = 820.0  # what all nodes together should take
+SLICES = int(PLOT / 3)  # of time, in the strips and the curve
+LANES_HEIGHT = 820.0  # of all nodes together, if possible
 CORE_HEIGHT_MIN = 2.2
 CORE_HEIGHT_MAX = 13.0
-THIN = 0.38  # of a core's height: a lane of what is brought in or out
+THIN = 0.38  # of a core's height: a lane of stage-in or stage-out
 GAP = 0.7  # of a core's height, between nodes
-TITLES_MAX = 4000  # bars that tell of themselves under the pointer; the widest do
+TITLES_MAX = 4000  # only this many bars, the widest, have a text under the pointer
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """All that is drawn."""
+    """Everything that is drawn."""
 
     summary: RunSummary
     node_cores: dict[NodeId, int]
@@ -72,12 +72,12 @@ class _Run:
 def draw_run(events: Iterable[Event], cores_of: CoresOf = ONE_CORE_EACH) -> str:
     """A run as an SVG document: nodes over time, and under them the use of all cores.
 
-    Few nodes are drawn core by core, with what is brought in and out under them; many, or
-    very many tasks, as strips that show what share of a row's cores did what.
+    Few nodes are drawn core by core, with stage-in and stage-out under the cores. Many nodes, or
+    nodes with very many tasks, are drawn as strips that show the share of each use.
     """
     run = _gathered(events, cores_of)
     if not run.node_cores:
-        return document(WIDTH, 80.0, [text(MARGIN, 40, "The list tells of no node.")])
+        return document(WIDTH, 80.0, [text(MARGIN, 40, "The event list names no node.")])
     rows = _rows([*run.node_cores])
     by_bars = len(rows) == len(run.node_cores) and _room_for_bars(run)
     use = _use(run, rows, SLICES)
@@ -109,7 +109,7 @@ def _gathered(events: Iterable[Event], cores_of: CoresOf) -> _Run:
         elif type(event) is NodeLost:
             down.setdefault(event.node, event.at)
         elif type(event) is NodeJoined:
-            node_cores.setdefault(event.node, 1)  # a latecomer's cores are not told
+            node_cores.setdefault(event.node, 1)  # no event tells the cores of a late node
             if event.node in down:
                 since = down.pop(event.node)
                 outages.append(Outage(event.node, since, max(event.at, since)))
@@ -123,7 +123,7 @@ def _gathered(events: Iterable[Event], cores_of: CoresOf) -> _Run:
 
 
 def _rows(nodes: Sequence[NodeId]) -> list[Sequence[NodeId]]:
-    """Each node for itself, or several neighbours together where there are too many."""
+    """The nodes of each row: one, or several neighbours if there are too many nodes."""
     size = 1 if len(nodes) <= NODES_MAX else ceil(len(nodes) / ROWS_MAX)
     return [nodes[i : i + size] for i in range(0, len(nodes), size)]
 
@@ -143,7 +143,7 @@ def _room_for_bars(run: _Run) -> bool:
 
 
 def _heading(run: _Run, use: CoreTime, *, by_bars: bool) -> tuple[list[str], float]:
-    """Title, figures, and one bar of where all core time went, which is the legend too."""
+    """The title, the figures, and a bar of all core time by use, which is also the legend."""
     all_rows = use.over_all_rows()
     parts = [
         text(MARGIN, 32, shorten(run.summary.workflow, 70), font_size=18, font_weight=600),
@@ -214,7 +214,7 @@ def _share_bar(shares: dict[Use, float], y: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """One node's place: its cores, then thinner what it brings in and out."""
+    """One node's part of the drawing: its cores, then thinner lanes of stage-in and stage-out."""
 
     node: NodeId
     cores: int
@@ -224,7 +224,7 @@ class _Lane:
 
     @property
     def units(self) -> float:
-        """Its height, if that of a core is 1."""
+        """The height, where a core's is 1."""
         return self.cores + THIN * lanes_of(self.moving) + GAP
 
 
@@ -276,7 +276,7 @@ def _lanes(run: _Run) -> list[_Lane]:
             amount = min(run.cores_of.get(a.task, 1), run.node_cores[a.node])
             stop = a.running + a.running_seconds
             running[a.node].append((a.running, stop, amount, use_of(a).value, a))
-        # A bar is drawn half a pixel wide at least; shorter moves would look like more.
+        # Every bar is drawn at least half a pixel wide, so shorter ones would look too long.
         if a.stage_in_seconds > shortest:
             moving[a.node].append((a.began, a.began + a.stage_in_seconds, 1, STAGE_IN, a))
         if a.stage_out is not None and a.stage_out_seconds > shortest:
@@ -297,7 +297,7 @@ def _lanes(run: _Run) -> list[_Lane]:
 
 
 class _Painter:
-    """Collects bars by colour: one group a colour, and one path for all that say nothing."""
+    """Collects bars: one group per colour, and in it one path for all bars without text."""
 
     def __init__(self, run: _Run, told_seconds: float) -> None:
         self._run = run
@@ -310,7 +310,7 @@ class _Painter:
             x, stop = self._run.x(bar.start), self._run.x(bar.stop)
             width = max(stop - x, 0.5)
             if width > 2:
-                width -= 0.4  # so that one task is told from the next
+                width -= 0.4  # so that one task can be told from the next
             seam = 0.15 * lane if lane < 4 else 0.6
             y, height = top + bar.first_lane * lane, bar.lanes * lane - seam
             path = f"M{x:.1f},{y:.1f}h{width:.1f}v{height:.1f}h-{width:.1f}z"
@@ -384,7 +384,7 @@ def _row_story(name: str, nodes: int, strip: CoreTime) -> str:
 
 
 def _stacked(use: CoreTime, top: float, height: float) -> list[str]:
-    """One row's shares as areas upon each other; nodes that are down hang from above."""
+    """One row's shares as stacked areas; the share of nodes that are down hangs from the top."""
     parts = [element("rect", x=LEFT, y=top, width=PLOT, height=height, fill=PALE)]
     level = np.zeros(use.there_were.shape[1])
     areas = []
@@ -392,7 +392,7 @@ def _stacked(use: CoreTime, top: float, height: float) -> list[str]:
         if kind is not Use.DOWN and use.spent[kind].any():
             level = level + use.shares(kind)[0]
             areas.append((kind, _area(level, top + height, -height)))
-    # The highest first, and each next one over it: no seams between colours.
+    # Draw the highest area first and each lower one over it, so that no gaps show between colours.
     parts += [element("path", d=area, fill=COLOURS[kind]) for kind, area in reversed(areas)]
     if use.spent[Use.DOWN].any():
         area = _area(use.shares(Use.DOWN)[0], top, height)
@@ -401,7 +401,7 @@ def _stacked(use: CoreTime, top: float, height: float) -> list[str]:
 
 
 def _area(shares: Floats, base: float, height: float) -> str:
-    """Steps from the base by each share of the height, one a slice of time."""
+    """The outline of an area: for each slice of time, a step of its share of the height."""
     width = PLOT / shares.size
     steps = [f"M{LEFT:g},{base:.1f}"]
     last = f"{base:.1f}"

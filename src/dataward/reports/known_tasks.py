@@ -1,4 +1,4 @@
-"""Finds a task by what a person typed."""
+"""Finds the task that a person typed."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -7,7 +7,8 @@ from dataward.errors import DatawardError
 from dataward.model.workflow import TaskId, Workflow
 
 _MATCHES_MAX = 3
-# difflib takes some 10 µs a name; beyond this the tasks of the same kind must do.
+# difflib takes some 10 µs per name; in larger workflows only names with the same first letters are
+# compared.
 _NAMES_COMPARED_MAX = 20_000
 
 
@@ -22,7 +23,7 @@ class UnknownTaskError(DatawardError):
 
 
 def find_task(workflow: Workflow, name: str) -> int:
-    """The task's index. Raises UnknownTaskError, with names that are close."""
+    """The task's index. Raises an UnknownTaskError that suggests similar names."""
     found = workflow.index_of.get(TaskId(name))
     if found is None:
         raise UnknownTaskError(name, workflow.name, _close_to(workflow, name))

@@ -1,4 +1,4 @@
-"""A workflow as a run has measured it: what tasks really took, how large files really are."""
+"""Makes a workflow with the run times, memory and file sizes that a run has measured."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from dataward.model.workflow import FileId, TaskId, Workflow
 
 
 class Measurements:
-    """What a run's events tell of its tasks, by the attempts that won, and of its files."""
+    """The measurements in a run's events: of the winning attempt of each task, and of its files."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.sizes: dict[FileId, int] = {}
@@ -25,17 +25,17 @@ class Measurements:
                 self._winners[event.task] = event.attempt
 
     def of(self, task: TaskId) -> AttemptMeasured | None:
-        """What the attempt that made the task's outputs took; None if that is not known."""
+        """The measurement of the attempt that made the task's outputs; None if unknown."""
         winner = self._winners.get(task)
         return None if winner is None else self._attempts.get(winner)
 
 
 def measured_workflow(workflow: Workflow, events: Iterable[Event]) -> Workflow:
-    """The same tasks, files and edges, with what was measured in place of what was declared.
+    """The same tasks, files and edges, with measured values in place of declared ones.
 
     A task that was not measured keeps its declared values, and a file that was not stored its
-    size; one of the ``warnings`` says how many tasks those are. Raises BadValueError if what was
-    measured makes no sense.
+    size; one of the ``warnings`` says how many tasks were not measured. Raises BadValueError if a
+    measurement makes no sense.
     """
     found = Measurements(events)
     builder = WorkflowBuilder(workflow.name)
@@ -60,7 +60,7 @@ def _add_task(
     seconds, memory_bytes = task.runtime_seconds, task.memory_bytes
     if measured is not None:
         seconds = measured.wall_seconds
-        memory_bytes = measured.peak_memory_bytes or memory_bytes  # 0 where nobody could tell
+        memory_bytes = measured.peak_memory_bytes or memory_bytes  # 0: it could not be measured
     builder.task(
         task.id,
         name=task.name,

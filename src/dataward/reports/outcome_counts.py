@@ -1,4 +1,4 @@
-"""How many tasks have come to what, for runs that did not live to say so themselves."""
+"""Counts tasks by outcome, for runs that were killed before they recorded the counts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ _SKIPPED = "skipped"
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    complete: int  # without the skipped
+    complete: int  # not counting skipped tasks
     skipped: int
     failed: int
     seconds: float  # up to the last event
 
 
 def count_outcomes(events: Iterable[Event]) -> OutcomeCounts:
-    """The last that is said of a task counts, however often it is said."""
+    """The counts. The last event about a task decides its outcome."""
     last: dict[TaskId, str] = {}
     seconds = 0.0
     for event in events:
@@ -37,7 +37,7 @@ def count_outcomes(events: Iterable[Event]) -> OutcomeCounts:
             last.setdefault(event.task, _SKIPPED)
         elif isinstance(event, TaskReopened | TaskDue):
             last.pop(event.task, None)
-        elif isinstance(event, RunResumed):  # what had failed is tried again
+        elif isinstance(event, RunResumed):  # failed tasks are tried again
             last = {task: end for task, end in last.items() if end != TaskState.FAILED.value}
     said = list(last.values())
     return OutcomeCounts(

@@ -12,7 +12,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """One bar of the picture: a level, or a run of levels where there are too many to show."""
+    """One bar of the picture: a level, or several successive levels if there are too many."""
 
     first_level: int
     last_level: int
@@ -21,7 +21,7 @@ class ProfileRow:
 
 
 def profile_rows(workflow: Workflow, rows_max: int = ROWS_MAX) -> list[ProfileRow]:
-    """Tasks per level, averaged over runs of equal length if there are more than ``rows_max``."""
+    """Tasks per level; with more than ``rows_max`` levels, averages over successive levels."""
     layers = workflow.layers
     step = -(-layers.depth // rows_max)
     rows = []
@@ -42,7 +42,7 @@ def _main_types(workflow: Workflow, tasks: np.ndarray) -> str:
 
 
 def bar(value: float, largest: float, width: int, *, plain: bool = False) -> str:
-    """A horizontal bar; anything above zero shows at least a sliver."""
+    """A horizontal bar; any value above zero shows at least an eighth of a character."""
     eighths = max(round(8 * width * value / largest), 1) if value > 0 else 0
     if plain:
         return "#" * -(-eighths // 8)

@@ -1,4 +1,4 @@
-"""How far a run has come, counted event by event, and how long it may still take."""
+"""Counts, event by event, how far a run has come, and forecasts how long it may still take."""
 
 import heapq
 from array import array
@@ -30,17 +30,17 @@ from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.run_times import RunTimes
 
 BottomLevels = Callable[[Workflow, Seconds], Seconds]
-"""``plan.critical_path.bottom_levels``; reports may not import it, so it is handed in."""
+"""``plan.critical_path.bottom_levels``; this room may not import it, so the caller passes it in."""
 
 RATE_SECONDS = 10.0
 SLOWEST_KEPT = 5
-# A task that outlives its forecast gets a tenth of what it has run: the older, the older it gets.
+# A task that has run longer than its forecast is expected to take another tenth of its time so far.
 _OVERDUE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Every task is in exactly one of these; ``failed`` and ``finished`` are sums of them."""
+    """Every task is counted in exactly one field; the properties are sums of fields."""
 
     waiting: int  # for a parent
     ready: int
@@ -49,7 +49,7 @@ class TaskCounts:
     complete: int  # in this run
     skipped: int
     failed_itself: int
-    failed_with_parent: int  # never ran, since something it depends on failed
+    failed_with_parent: int  # never ran, because a task it depends on failed
 
     @property
     def failed(self) -> int:
@@ -77,7 +77,7 @@ class RunningAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A task that failed by its own error, for good, after so many attempts."""
+    """A task that failed by its own error, finally, after ``attempts`` attempts."""
 
     task: TaskId
     attempt: AttemptId
@@ -86,19 +86,19 @@ class Failure:
     attempts: int
 
 
-# Where a task stands, as a byte each: an Enum would cost a run more than all else here. Whether an
-# idle task is ready depends on its parents.
+# A task's standing, one byte per task: an Enum would cost more time than everything else here.
+# Whether an idle task is ready depends on its parents.
 _IDLE, _UNDER_WAY, _COMPLETE, _SKIPPED, _FAILED_ITSELF, _FAILED_WITH_PARENT = range(6)
 _IS_OPEN = (True, True, False, False, False, False)
 _IS_DONE = (False, False, True, True, False, False)
 
 
 class RunProgress:
-    """Counts a run as its events come; everything may be asked at any time.
+    """Counts a run as its events come; the counts can be read at any time.
 
-    An event costs the same however many tasks there are, but for the children of a task that
-    finishes. Times are those of the events: seconds since the run began. ``book`` is one that
-    somebody else keeps, who then adds each event to it after it was added here.
+    The cost of an event does not depend on the number of tasks, except that a task that finishes
+    costs time for each child. Times are those of the events: seconds since the run began. A caller
+    that passes its own ``book`` must add each event to the book after adding it here.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RunProgress:
         self._standing = bytearray(len(workflow))
         self._parents_left = array("i", workflow.parents.degrees().tolist())
         self._child_starts: list[int] = workflow.children.starts.tolist()
-        self._number = [len(workflow), 0, 0, 0, 0, 0]  # of tasks that stand so
+        self._number = [len(workflow), 0, 0, 0, 0, 0]  # of tasks, by standing
         self._ready = self._parents_left.count(0)
         self._under_way: dict[int, dict[AttemptId, Attempt]] = {}
         self._book = AttemptBook() if book is None else book
@@ -126,8 +126,8 @@ class RunProgress:
         self._finish_times: deque[float] = deque()
         self._began: float | None = None
         self._ends: dict[int, int] = {}  # the generation of each task's end
-        self._reopened: dict[int, int] = {}  # the end after which it was reopened
-        self._done_before: set[int] = set()  # before the run was resumed
+        self._reopened: dict[int, int] = {}  # the generation after which a task was reopened
+        self._done_before: set[int] = set()  # tasks that were done before the run was resumed
         self._errors: dict[int, list[AttemptEnded]] = {}
         self._failures: dict[int, Failure] = {}
         self.moved_bytes = 0  # inputs brought to where they were needed
@@ -174,7 +174,7 @@ class RunProgress:
         return self._standing[task] == _UNDER_WAY and any(_is_on_core(one) for one in attempts)
 
     def tasks_per_second(self, now: float) -> float:
-        """How many finished of late, by running: skipped ones say nothing about speed."""
+        """How many tasks a second finished in the last 10 s, without skipped ones."""
         self._forget_before(now - RATE_SECONDS)
         began = now if self._began is None else self._began
         window = min(max(now - began, 1.0), RATE_SECONDS)
@@ -191,7 +191,7 @@ class RunProgress:
         return sorted(found, key=lambda attempt: (attempt.since, attempt.task))
 
     def failures(self) -> list[Failure]:
-        """Those that failed by their own error, in the order they did."""
+        """The tasks that failed by their own error, in the order they failed."""
         return list(self._failures.values())
 
     def slowest(self) -> list[tuple[TaskId, float]]:
@@ -200,10 +200,10 @@ class RunProgress:
         return [(self.workflow.task_ids[-place], seconds) for seconds, place in ordered]
 
     def eta_seconds(self, now: float) -> float | None:
-        """How long it may still take; None while nothing has run that would tell.
+        """How long the run may still take; None until a task has run to forecast from.
 
-        No less than the work that is left, spread over all cores, and no less than the longest
-        chain of tasks that is left. What staging takes is not counted.
+        That is the remaining work spread over all cores, or the longest remaining chain of tasks
+        if that is longer. The time for staging is not counted.
         """
         left = self._seconds_left(now)
         if left is None:
@@ -251,7 +251,7 @@ class RunProgress:
 
     def _on_step(self, attempt: Attempt, step: Step, at: float) -> None:
         if step is not Step.BEGAN and step is not Step.ENDED:
-            return  # whoever asks is told how far each has come
+            return  # the other steps are read from the attempts themselves, when asked for
         task = self.workflow.index_of.get(attempt.task)
         if task is None:
             return
@@ -282,7 +282,7 @@ class RunProgress:
     def _on_finished(self, event: TaskFinished) -> None:
         task = self.workflow.index_of.get(event.task)
         if task is None or event.generation <= self._reopened.get(task, -1):
-            return  # it tells again of an end that was undone since
+            return  # a late event about an end that has been undone since
         self._ends[task] = max(self._ends.get(task, 0), event.generation)
         if event.state is TaskState.COMPLETE:
             self._on_complete(task, event.at)
@@ -319,13 +319,13 @@ class RunProgress:
             self._move(task, _SKIPPED)
 
     def _on_due(self, event: TaskDue) -> None:
-        """It must run, even if it was done: something made again has turned out different."""
+        """The task must run, even if it was done: an input that was made again is different."""
         task = self.workflow.index_of.get(event.task)
         if task is not None:
             self._open_again(task)
 
     def _open_again(self, task: int) -> None:
-        """Its ends are counted from the first again, for what counts them is new."""
+        """Make a task unfinished. Its generations start again, as the store has a new record."""
         self._done_before.discard(task)
         self._ends.pop(task, None)
         self._reopened.pop(task, None)
@@ -336,13 +336,13 @@ class RunProgress:
     def _on_reopened(self, event: TaskReopened) -> None:
         task = self.workflow.index_of.get(event.task)
         if task is None or self._ends.get(task, 0) > event.generation:
-            return  # it has ended again since
+            return  # the task has ended again since
         self._reopened[task] = event.generation
         if _IS_DONE[self._standing[task]]:
             self._move(task, self._open_standing(task))
 
     def _on_resumed(self, event: RunResumed) -> None:
-        """What was under way is gone, what had failed is tried again, and the rest is checked."""
+        """Attempts under way are gone, failed tasks are tried again, done ones are checked."""
         self._book.end_all(event.at, AttemptOutcome.CRASHED)
         self._ends.clear()
         self._reopened.clear()
@@ -384,7 +384,7 @@ class RunProgress:
         self._ready -= change * idle
 
     def _change_few(self, children: list[int], change: int) -> int:
-        """How many of these idle tasks have become ready by that, or have ceased to be."""
+        """How many idle children became ready by this change, or are no longer ready."""
         left, standing = self._parents_left, self._standing
         turning, idle = (1 if change < 0 else 0), 0
         for child in children:
@@ -393,7 +393,7 @@ class RunProgress:
         return idle
 
     def _change_many(self, children: Indices, change: int) -> int:
-        """The same in numpy, which a hundred thousand children of one task need."""
+        """The same in numpy, for tasks with up to a hundred thousand children."""
         left = np.frombuffer(self._parents_left, np.int32)
         turned = children[left[children] == (1 if change < 0 else 0)]
         left[children] += change

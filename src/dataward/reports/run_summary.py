@@ -1,4 +1,4 @@
-"""A run in numbers, counted event by event as they come."""
+"""Sums up a run in numbers, event by event."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ from dataward.reports.attempts import (
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a run came to. Times of cores are core-seconds: a task on two cores counts twice.
+    """The numbers of a run. Core times are core-seconds: a task on two cores counts twice.
 
-    An attempt runs from ``running`` to ``stage-out``, or to its end if it never came so far. It is
-    *useful* if it won and *wasted* if it ended in any other way; what is still under way when the
-    list ends is neither, but busy. A task that was reopened has two useful attempts.
+    An attempt runs from ``running`` to ``stage-out``, or to its end if it never reached stage-out.
+    It is *useful* if it won and *wasted* if it ended in any other way. An attempt still under way
+    when the list ends is neither, but counts as busy. A reopened task has two useful attempts.
     """
 
     workflow: str
@@ -46,43 +46,43 @@ class RunSummary:
     nodes: int
     cores: int
     tasks: int
-    ended: bool  # whether the list tells the end of the run
+    ended: bool  # whether the list contains the end of the run
     complete: int
     failed: int
     makespan_seconds: float  # to the last event, if the run has not ended
 
-    utilisation: float  # useful running, of all core-seconds
-    busy_share: float  # running of any kind, of all core-seconds
-    locality: float  # input bytes found where they were wanted; 1 if no input had any bytes
+    utilisation: float  # the share of all core-seconds that was useful
+    busy_share: float  # the share of all core-seconds in which attempts ran
+    locality: float  # the share of input bytes already at the node; 1 if there were none
 
     useful_seconds: float
     wasted_seconds: float
     busy_seconds: float  # useful, wasted and under way
     starved_seconds: float  # cores idle while an attempt on their node brought its inputs in
-    down_seconds: float  # cores of nodes that had crashed and not come back
+    down_seconds: float  # cores of crashed nodes, until they came back
 
-    stage_in_seconds: float  # these three are summed over attempts, whatever their cores
+    stage_in_seconds: float  # this and the next two are summed over attempts, not over cores
     waiting_seconds: float  # inputs there, but no core free
-    stage_out_seconds: float  # to the answer to the commit
+    stage_out_seconds: float  # until the commit was answered
 
     local_bytes: int  # inputs found in the node's depot, over all attempts that staged
-    staged_bytes: int  # all their inputs
+    staged_bytes: int  # all inputs of those attempts
     bytes_moved: int  # over the network, from nodes and the origin together
     bytes_from_origin: int
     bytes_evicted: int
     files_moved: int
 
     attempts: int
-    replicas_run: int  # replica attempts that began, whether or not they came to run
+    replicas_run: int  # replica attempts that began, even if they never reached running
     replicas_won: int
     replicas_wasted: int
     """Attempts, replicas or not, that reached running and were lost, cancelled or cut off.
 
-    Lost: another had committed. Cancelled: another won and this one was stopped, or, rarely, its
-    node lost its lease. Cut off: it still ran when the last task of the run committed. Attempts
-    that failed, crashed or were sent elsewhere are not among them.
+    Lost: another attempt had committed. Cancelled: another won and this one was stopped, or,
+    rarely, its node lost its lease. Cut off: it still ran when the last task of the run committed.
+    Attempts that failed, crashed or were sent elsewhere do not count.
     """
-    failed_attempts: int  # by the task's own error: each was retried or failed its task
+    failed_attempts: int  # by the task's own error, whether or not the task was tried again
     crashed_attempts: int  # lost with their node
     taken_over: int
     reopened: int
@@ -98,7 +98,7 @@ def _share(part: float, whole: float, of_nothing: float) -> float:
 
 
 class _NodeTally:
-    """A node's cores as time passes; ``settle`` charges what has passed to what went on."""
+    """Adds up how a node's cores were used; ``settle`` counts the time since its last call."""
 
     __slots__ = (
         "busy", "busy_seconds", "cores", "down_seconds", "down_since", "since", "staging",
@@ -107,7 +107,7 @@ class _NodeTally:
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
-        self.busy = 0  # cores that run something
+        self.busy = 0  # cores on which an attempt runs
         self.staging = 0  # attempts that bring inputs in
         self.since = 0.0
         self.busy_seconds = 0.0
@@ -138,10 +138,10 @@ class _NodeTally:
 
 
 class RunTally:
-    """Counts a run as its events come; ``summary`` may be asked at any time.
+    """Counts a run as its events come; ``summary`` can be called at any time.
 
-    It remembers nothing but the nodes and the attempts under way. ``cores_of`` tells which tasks
-    take more than one core. Others may listen to its ``book``.
+    It keeps only the nodes and the attempts under way in memory. ``cores_of`` has the tasks that
+    take more than one core. Other reports may listen to its ``book``.
     """
 
     def __init__(self, cores_of: CoresOf = ONE_CORE_EACH) -> None:
@@ -275,7 +275,7 @@ class RunTally:
 
     def _node(self, id: NodeId) -> _NodeTally:
         node = self._nodes.get(id)
-        if node is None:  # it joined later, and nothing tells its cores
+        if node is None:  # it joined later, and no event tells its cores
             node = self._nodes[id] = _NodeTally(1)
         return node
 
@@ -291,7 +291,7 @@ class RunTally:
         self._ended = event
 
     def _on_run_resumed(self, event: RunResumed) -> None:
-        """What was under way is lost, and what had failed is tried again."""
+        """Attempts under way are lost, and failed tasks are tried again."""
         self.book.end_all(event.at, AttemptOutcome.CRASHED)
         self._ended = None
         self._failed = 0

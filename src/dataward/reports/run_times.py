@@ -1,4 +1,4 @@
-"""What the tasks of a run take, learned from those that have run: the ground of every forecast."""
+"""Forecasts the run times of a run's tasks from those that have already run."""
 
 import numpy as np
 
@@ -6,7 +6,10 @@ from dataward.model.workflow import Seconds, Workflow
 
 
 class RunTimes:
-    """Learns by kind of task; declared run times, from another machine, only tell proportions."""
+    """Learns a mean for each type of task.
+
+    Declared run times may come from another machine, so only their proportions are used.
+    """
 
     def __init__(self, workflow: Workflow) -> None:
         self._declared = workflow.runtime_seconds
@@ -14,7 +17,7 @@ class RunTimes:
         kinds = len(workflow.type_names)
         self._seconds = [0.0] * kinds
         self._runs = [0] * kinds
-        self._declared_seconds = 0.0  # of those that have run
+        self._declared_seconds = 0.0  # of the tasks that have run
 
     def learn(self, task: int, wall_seconds: float) -> None:
         kind = int(self._types[task])
@@ -23,10 +26,10 @@ class RunTimes:
         self._declared_seconds += float(self._declared[task])
 
     def expected(self) -> Seconds | None:
-        """What each task is expected to take; None before any has run.
+        """The expected run time of each task; None before any has run.
 
-        That is the mean of its kind. A kind that never ran gets what was declared for it, scaled
-        as the others turned out; where nothing was declared, the mean of all.
+        That is the mean of its type. For a type that has not run, it is the declared time, scaled
+        by measured over declared time of the others; if nothing was declared, the mean of all.
         """
         runs = np.array(self._runs)
         if not runs.any():

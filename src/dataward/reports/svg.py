@@ -1,10 +1,10 @@
-"""Just enough SVG to draw with: elements as text, everything from outside escaped."""
+"""Writes SVG: elements as text, with everything from outside escaped."""
 
 import html
 import re
 from collections.abc import Iterable
 
-# Ten colours told apart by most eyes, in the order they are handed out; then they repeat.
+# Ten colours that most eyes can tell apart, in the order of use; then they repeat.
 PALETTE = (
     "#4477aa",
     "#ee6677",
@@ -21,7 +21,7 @@ INK = "#22272e"
 FAINT = "#8a939e"
 FONT = "ui-sans-serif, system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
 
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 does not allow, not even escaped.
 _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -34,7 +34,7 @@ def colour(index: int) -> str:
 
 
 def element(tag: str, *inside: str, **attributes: object) -> str:
-    """``element("rect", x=1, stroke_width=2)``: underscores become hyphens."""
+    """An element, as in ``element("rect", x=1, stroke_width=2)``; underscores become hyphens."""
     pairs = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_plain(value))}"'
         for name, value in attributes.items()
@@ -49,12 +49,12 @@ def text(x: float, y: float, words: str, **attributes: object) -> str:
 
 
 def title(words: str) -> str:
-    """What a viewer shows when the pointer rests on the element around it."""
+    """Text that a viewer shows when the pointer rests on the enclosing element."""
     return element("title", escape(words))
 
 
 def document(width: float, height: float, parts: Iterable[str]) -> str:
-    """A whole drawing on white, so that it reads on dark pages too."""
+    """A whole SVG document, on white, so that it is readable on dark pages too."""
     return element(
         "svg",
         element("rect", width=width, height=height, fill="white"),

@@ -1,4 +1,4 @@
-"""Where a time axis has its marks, and what they are called."""
+"""Chooses the marks of a time axis and their names."""
 
 from math import floor, log10
 
@@ -9,7 +9,7 @@ _STEPS_SECONDS = (
 
 
 def time_marks(end_seconds: float, marks_max: int = 12) -> list[tuple[float, str]]:
-    """Round moments from 0 to the end, at most so many, with their names."""
+    """At most ``marks_max`` round times from 0 to the end, with their names."""
     if end_seconds <= 0:
         return [(0.0, "0")]
     step = _step_seconds(end_seconds / marks_max)
@@ -26,7 +26,7 @@ def _step_seconds(at_least: float) -> float:
 
 
 def _name(seconds: float, step: float) -> str:
-    """As short as the step between marks allows: ``40 s``, ``5 min``, ``1 h 30``, ``2 d``."""
+    """The name of a mark, as short as the step allows: ``40 s``, ``5 min``, ``1:30 h``, ``2 d``."""
     if seconds == 0:
         return "0"
     if step < 1e-3:

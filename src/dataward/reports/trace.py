@@ -1,7 +1,7 @@
-"""A run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
+"""Writes a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
-Nodes are its processes, executors its threads. Times are whole microseconds, each rounded from the
-moment itself, so that what did not overlap in the run does not overlap in the trace.
+Nodes are processes of the trace, executors are threads. Starts and ends are each rounded to whole
+microseconds, so that spans that did not overlap in the run do not overlap in the trace.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,8 +28,8 @@ from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.byte_sink import ByteSink
 from dataward.reports.core_time import use_of
 
-RECORDS_MAX = 1000  # to a piece
-RUN = 1  # the process of what concerns no single node; 0 means the idle process to Perfetto
+RECORDS_MAX = 1000  # in one piece
+RUN = 1  # the process for records about no single node; for Perfetto, 0 is the idle process
 FIRST_EXECUTOR = 1
 FIRST_TRANSFER = 100_001  # after all executors
 
@@ -47,9 +47,9 @@ def write_chrome_trace(events: Iterable[Event], path: Path) -> None:
 
 
 def chrome_trace(events: Iterable[Event]) -> Iterator[bytes]:
-    """One JSON document in pieces; only what is under way is kept in memory.
+    """The trace as one JSON document, in pieces; only what is under way is kept in memory.
 
-    A span is written when it is over, so spans come by their ends; viewers sort them.
+    A span is written when it ends, so spans come in the order of their ends; viewers sort them.
     """
     tracer = _Tracer()
     separator = b""
@@ -77,7 +77,7 @@ def _micros(seconds: float) -> int:
 
 
 class _Process:
-    """A node: its number in the trace, and which of its threads are taken."""
+    """A node: its number in the trace, and which of its threads are in use."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -102,7 +102,10 @@ class _Process:
         return executor
 
     def take_transfer(self, start: float, stop: float) -> tuple[int, bool]:
-        """The lowest thread idle since before ``start``; transfers come in the order they end."""
+        """The lowest thread that is idle from ``start`` on, and whether it is new.
+
+        Call it for transfers in the order they end.
+        """
         for thread, end in enumerate(self.transfer_ends):
             if end <= start:
                 self.transfer_ends[thread] = stop
@@ -112,7 +115,7 @@ class _Process:
 
 
 class _Tracer:
-    """Turns events into the trace's records, which whoever drives it takes away."""
+    """Turns events into the trace's records; the caller takes them from ``records``."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -180,7 +183,7 @@ class _Tracer:
         steps = [(name, _micros(at)) for name, at in moments if at is not None]
         stops = [at for _, at in steps[1:]] + [_micros(attempt.ended)]
         for (name, start), stop in zip(steps, stops, strict=True):
-            # A wait of no length is what most tasks have; anything else is written, however short.
+            # Most attempts do not wait for a core; only such empty waits are left out.
             if stop > start or name != "waiting for a core":
                 self._span(process, thread, name, f"{name} {attempt.task}", start, stop, about)
 

@@ -1,4 +1,4 @@
-"""Why a task ran, was skipped, waits or failed: one sentence from what was recorded."""
+"""Says in one sentence, from a run's events, why a task ran, was skipped, waits or failed."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.known_tasks import find_task
 
-# Cancelled: whoever interrupts a run twice has its attempts ended.
+# Cancelled is among them because a second interrupt of a run cancels its attempts.
 _BROKEN_OFF = frozenset(
     {AttemptOutcome.UNDER_WAY, AttemptOutcome.CUT_OFF, AttemptOutcome.CANCELLED}
 )
@@ -39,8 +39,8 @@ def why(
 ) -> str:
     """One sentence about a task.
 
-    ``is_under_way`` says that somebody still runs this run; ``now`` is its time, or that of the
-    last event if that is later. Raises UnknownTaskError, with names that are close.
+    ``is_under_way`` says that a process still runs this run; ``now`` is the run's time (the last
+    event's, if later). Raises an UnknownTaskError that suggests similar names.
     """
     index = find_task(workflow, task)
     stories = _Stories(workflow, index)
@@ -52,7 +52,7 @@ def why(
 
 @dataclass(slots=True)
 class _Story:
-    """What happened to one task so far."""
+    """What has happened to one task so far."""
 
     due: str = ""
     is_skipped: bool = False
@@ -71,14 +71,14 @@ class _Story:
         return self.end is not None and self.end.state is TaskState.FAILED
 
     def open_again(self) -> None:
-        """Its ends are counted from the first again, for what counts them is new."""
+        """Make the task unfinished. Its generations start again, as the store has a new record."""
         self.end, self.is_skipped = None, False
         self.was_done_before = False
         self.reopened_after = -1
 
     @property
     def under_way(self) -> Attempt | None:
-        """The furthest of the attempts that have not ended."""
+        """The attempt that is furthest among those that have not ended."""
         going = [
             attempt for attempt in self.attempts if attempt.outcome is AttemptOutcome.UNDER_WAY
         ]
@@ -89,7 +89,7 @@ class _Story:
 
 
 class _Stories:
-    """The stories of a task and of all it depends on; the rest of the run is let pass."""
+    """The stories of a task and of all tasks it depends on; other tasks are ignored."""
 
     def __init__(self, workflow: Workflow, index: int) -> None:
         self._of: dict[TaskId, _Story] = {
@@ -111,7 +111,7 @@ class _Stories:
         return self._of[task]
 
     def add(self, event: Event) -> None:
-        if not isinstance(event, RunEnded):  # it tells the store's time
+        if not isinstance(event, RunEnded):  # RunEnded has the store's time, not the nodes'
             self.latest = max(self.latest, event.at)
         self._book.add(event)
         handler = self._handlers.get(type(event))
@@ -167,7 +167,7 @@ class _Stories:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Puts stories into words; every answer follows the task's name."""
+    """Puts stories into words; every answer continues a sentence that starts with the task."""
 
     workflow: Workflow
     stories: _Stories
@@ -221,7 +221,7 @@ class _Answer:
         return f"failed: {_reason(last)} ({_attempts(max(len(failed), 1))})"
 
     def _root_failure(self, index: int) -> int | None:
-        """The nearest task above that failed by itself; of equally near ones, the first."""
+        """The nearest ancestor that failed by itself; of equally near ones, the lowest index."""
         level, seen = [index], {index}
         while level:
             above = [p for i in level for p in self.workflow.parents.row(i).tolist()]
@@ -263,7 +263,7 @@ class _Answer:
         return "was ready, but had not run when the run was broken off"
 
     def _waits_for(self, index: int) -> str:
-        """The parent that is furthest, what it does, and how many more there are."""
+        """The unfinished parent that is furthest, what it does, and how many more there are."""
         parents: list[int] = self.workflow.parents.row(index).tolist()
         left = [parent for parent in parents if not self._story(parent).is_done]
         if not left:
