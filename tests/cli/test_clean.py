@@ -290,7 +290,7 @@ def test_what_is_no_run_directory_is_never_touched(dataward: Dataward) -> None:
     assert everything(Path()) == before
     assert (here.code, here.err) == (ExitCode.OK, "there is no run directory here\n")
     assert named.code == nowhere.code == ExitCode.BAD_INPUT
-    assert "mine is no run directory" in named.err
+    assert "mine is not a run directory" in named.err
 
 
 def test_one_wrong_name_and_nothing_is_removed(dataward: Dataward) -> None:

@@ -51,7 +51,9 @@ def test_the_nearest_size_is_made_and_said(dataward: Dataward) -> None:
     said = dataward("generate", "laplace", "--tasks", "30")
 
     assert said.code == ExitCode.OK
-    assert said.out.startswith("laplace-25.json: 25 tasks (the nearest this shape has to 30)")
+    assert said.out.startswith(
+        "laplace-25.json: 25 tasks (the nearest to 30 that this shape allows)"
+    )
 
 
 def test_same_seed_same_file_and_another_seed_another(dataward: Dataward) -> None:

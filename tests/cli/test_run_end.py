@@ -86,7 +86,7 @@ def test_roots_of_failures_are_told_with_the_end_of_what_they_printed() -> None:
     text = told(end)
 
     assert text.startswith("diamond: failed\n")
-    assert "2 complete, 1 failed, 1 not run for that, of 4" in text
+    assert "2 complete, 1 failed, 1 therefore not run, of 4" in text
     assert (
         "1 task failed\n"
         "  left: exit code 3 (2 attempts)\n"

@@ -153,7 +153,7 @@ def test_a_long_list_of_running_tasks_and_failures_is_cut_short() -> None:
 def test_tasks_that_will_not_run_are_counted() -> None:
     events = [*error("left", 1.0), failed("left", 1.0), failed_with_parent("join", 1.0)]
 
-    assert "  1 that depended on failed ones will not run" in drawn(*events)
+    assert "  1 that depend on failed tasks will not run" in drawn(*events)
 
 
 # --- on a terminal -------------------------------------------------------------------------------

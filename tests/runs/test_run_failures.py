@@ -124,7 +124,7 @@ def test_the_summary_for_people_names_what_failed_itself_and_counts_the_rest(run
     end = run(a_workflow_around(Case("echo oh no >&2; exit 3", "")), "--retries", "1", text=True)
 
     assert end.code == 1
-    assert "3 complete, 1 failed, 2 not run for that, of 6" in end.out
+    assert "3 complete, 1 failed, 2 therefore not run, of 6" in end.out
     assert "1 task failed\n  bad: it ended with exit code 3 (2 attempts)\n    | oh no\n" in end.out
     assert "and 2 tasks that depended on it did not run" in end.out
     assert "child" not in end.out

@@ -26,7 +26,7 @@ from dataward.plan.matrix_benchmarks import (
 )
 from dataward.plan.matrix_bound import MatrixBound, MatrixSettings, Reading, matrix_bound
 
-# Far beyond any machine; above them the drawing of run times would take hours.
+# Far beyond any machine; with more, drawing the random run times would take hours.
 CORES_MAX = 10_000_000
 TASKS_PER_CORE_MAX = 1_000_000
 
@@ -45,13 +45,13 @@ def bound_command(
             help="Tasks for each core, of the paper's DAGs.", min=1, max=TASKS_PER_CORE_MAX
         ),
     ] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the drawn run times and sizes.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of run times and sizes.", min=0)] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """How fast any scheduler could run a workload, by the MATRIX paper's equations.
 
-    Equation (1) leaves open which tasks its k counts; every reading is shown beside the paper's
-    own numbers, and `docs/matrix-bound.md` says what follows.
+    Equation (1) does not say which tasks its k counts; every reading is shown beside the paper's
+    own numbers, and `docs/matrix-bound.md` discusses them.
 
     Examples:
 
@@ -106,7 +106,7 @@ def _bound_benchmarks(
     most = cores / (workload.runtime_seconds_max / 2)
     console.print(
         f"No machine of that size can do more than {most:,.0f} a second; "
-        "a reading that gives more is no bound."
+        "a reading that gives more is not a bound."
     )
 
 

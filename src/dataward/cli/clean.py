@@ -1,4 +1,4 @@
-"""``dataward clean``: makes room by removing what runs have left."""
+"""``dataward clean``: frees disk space by removing what runs have left behind."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ def clean_command(
         bool, typer.Option("--dry-run", help="Only say what would be removed.")
     ] = False,
 ) -> None:
-    """Remove the records of old runs, what broken-off tasks left, and files nobody needs.
+    """Remove the records of old runs, what interrupted tasks left, and unused files.
 
-    The latest run of each directory stays, and so do outputs and all that a next run can build
-    on; with `--all`, nothing does. Directories in use are left alone.
+    The latest run of each directory stays, and so do outputs and all files that the next run can
+    use; `--all` removes them too. Directories in use are left alone.
 
     Examples:
 
@@ -58,7 +58,7 @@ def clean_command(
 
 
 Named = tuple[RunDirectory, str]
-"""A run directory, and the one run in it that is meant, or ""."""
+"""A run directory, and the number of one run in it, or "" for the whole directory."""
 
 
 def _named(name: str, *, whole: bool) -> Named:
@@ -75,7 +75,7 @@ def _named(name: str, *, whole: bool) -> Named:
                 f"{name} is the latest run of {path.parent} and stays; --all removes all of it"
             )
     if not directory.exists():
-        raise NoRunError(f"{name} is no run directory; 'dataward runs' lists those that exist")
+        raise NoRunError(f"{name} is not a run directory; 'dataward runs' lists those that exist")
     if directory.path.is_symlink():
         raise SettingError(f"{name} is a symbolic link; name what it points to")
     return directory, number
@@ -99,7 +99,7 @@ def _ask(found: Sequence[Named]) -> None:
 
 
 def _clean(directory: RunDirectory, number: str, *, whole: bool, dry: bool) -> int | None:
-    """The bytes this frees, or None if the directory is in use and was left alone."""
+    """The bytes freed, or None if the directory is in use and was left alone."""
     try:
         with _locked(directory):
             if whole:

@@ -1,4 +1,4 @@
-"""``dataward convert``: any workflow file dataward reads, written as WfFormat."""
+"""``dataward convert``: writes any workflow file that dataward reads as WfFormat."""
 
 from pathlib import Path
 from typing import Annotated

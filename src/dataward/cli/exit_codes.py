@@ -1,4 +1,4 @@
-"""What dataward's exit status means."""
+"""The exit codes of dataward."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""``dataward export``: a workflow with what a run has measured of it."""
+"""``dataward export``: writes a run's workflow with the values that the run measured."""
 
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +30,7 @@ def export_command(
 ) -> None:
     """Write a run's workflow as WfFormat, with the run times, sizes and memory that were measured.
 
-    It can be inspected, simulated and planned with as any other.
+    The result can be inspected and simulated like any other workflow.
 
     Examples:
 

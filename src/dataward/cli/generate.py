@@ -1,4 +1,4 @@
-"""``dataward generate``: workflows made to a shape and a size."""
+"""``dataward generate``: makes a workflow of a given shape and size."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,8 +34,8 @@ def generate_command(
         bool,
         typer.Option(
             "--runnable",
-            help="Give every task a real command (sh and Python only) that reads its inputs, "
-            "burns its run time and writes its outputs; put the workflow's own inputs beside it.",
+            help="Give every task a real command (needs only Python) that reads its inputs, uses "
+            "the processor for its run time and writes its outputs; write the inputs beside it.",
         ),
     ] = False,
     scale_time: Annotated[
@@ -68,7 +68,7 @@ def generate_command(
     _report(workflow, path, inputs, tasks, json=json)
 
 
-# Built here and not written as a docstring, since it lists what SHAPES holds.
+# Not written as a plain docstring, because it lists the contents of SHAPES.
 generate_command.__doc__ = f"""Make a workflow of a known shape, of any size.
 
 Examples:
@@ -77,7 +77,7 @@ Examples:
 - `dataward generate fan-in --tasks 1111 --set degree=10`
 - `dataward generate sipht -n 100 --runnable --scale-data 0.001 -o sipht.json`
 
-Shapes, with the sizes they come in and what `--set` changes in them:
+Shapes, with their possible sizes and what `--set` changes in them:
 
 {_SHAPES}
 """
@@ -109,7 +109,7 @@ def _report(workflow: Workflow, path: Path, inputs: Path | None, asked: int, *, 
             }
         )
         return
-    near = "" if len(workflow) == asked else f" (the nearest this shape has to {asked:,})"
+    near = "" if len(workflow) == asked else f" (the nearest to {asked:,} that this shape allows)"
     console = stdout_console()
     console.print(
         f"{visible(path)}: {counted(len(workflow), 'task')}{near}, "

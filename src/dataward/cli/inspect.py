@@ -1,4 +1,4 @@
-"""``dataward inspect``: what can be known about a workflow before it runs."""
+"""``dataward inspect``: describes a workflow before it runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,7 +97,7 @@ def inspect_command(
 
 
 def _as_json(workflow: Workflow, summary: Summary, bounds: Bounds) -> dict[str, Any]:
-    """The keys others rely on first; then what else there is."""
+    """The result for programs: first the keys that other programs rely on, then the rest."""
     path = summary.critical_path
     return {
         "tasks": summary.tasks,
@@ -198,7 +198,7 @@ def _step(workflow: Workflow, task: int) -> str:
 
 
 def _lines(steps: Sequence[str], cells: int) -> list[str]:
-    """The steps with arrows between, broken only at arrows."""
+    """The steps joined by arrows, in lines that break only after an arrow."""
     lines = [steps[0]]
     for step in steps[1:]:
         if cell_len(f"{lines[-1]} -> {step} ->") <= cells:

@@ -1,4 +1,4 @@
-"""What a run directory holds that nobody needs, what removing it frees, and its removal."""
+"""Finds what nobody needs in a run directory, how much space it takes, and removes it."""
 
 import os
 import shutil
@@ -18,13 +18,13 @@ _LOCK = "lock"
 
 @dataclass
 class Leftovers:
-    """Paths to remove, by what they are; they go in this order."""
+    """Paths to remove, by what they are; they are removed in this order."""
 
     paths: dict[str, list[Path]]
     warnings: list[str] = field(default_factory=list)
 
     def room_bytes(self) -> int:
-        """What removing them frees. A file with a link elsewhere frees nothing."""
+        """How much removing them frees. A file with another hard link elsewhere frees nothing."""
         links: dict[tuple[int, int], int] = {}
         freed = 0
         for path in (file for paths in self.paths.values() for top in paths for file in _walk(top)):
@@ -36,7 +36,7 @@ class Leftovers:
         return freed
 
     def remove(self) -> None:
-        """Raises OSError, with what comes after still there."""
+        """Remove all paths. On failure raises OSError; the paths after that one remain."""
         for paths in self.paths.values():
             for path in paths:
                 _remove(path)
@@ -45,7 +45,7 @@ class Leftovers:
 def leftovers_of(directory: RunDirectory) -> Leftovers:
     """Records of all runs but the latest, private directories of tasks, files no run can use.
 
-    Only for whoever has locked it.
+    The caller must hold the directory's lock.
     """
     found = Leftovers({"old run": [], "work directory": [], "unused file": []})
     runs = directory.runs()
@@ -68,9 +68,9 @@ def everything_in(directory: RunDirectory) -> Leftovers:
 
 
 def _unused_files(directory: RunDirectory, warnings: list[str]) -> list[Path]:
-    """What is in the depots but not the outcome of any task.
+    """The files in the depots that are not an output of any known outcome.
 
-    A store that is still there tells of outcomes too: the next run looks into it, not we.
+    None if a store is still there: it may have further outcomes, which only the next run reads.
     """
     if directory.store.exists() or not _is_directory(directory.depot):
         return []
@@ -98,7 +98,11 @@ def _walk(top: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
-    """What marks a run directory as one goes last, so that a second try finds what is left."""
+    """Remove a path with all below it.
+
+    The files that mark a run directory are removed last, so that `clean` can be repeated if it
+    fails on the way.
+    """
     if not _is_directory(path):
         path.unlink(missing_ok=True)
         return
@@ -110,7 +114,7 @@ def _remove(path: Path) -> None:
 
 
 def _make_writable(directory: Path) -> None:
-    """A task may have made a directory read-only, and then nothing in it can be removed."""
+    """Make a directory writable: a task may have made it read-only, which prevents removal."""
     mode = directory.stat().st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         directory.chmod(mode | stat.S_IRWXU)

@@ -1,4 +1,4 @@
-"""``dataward logs``: what a task printed."""
+"""``dataward logs``: prints what a task printed."""
 
 import shutil
 import sys
@@ -24,13 +24,13 @@ def logs_command(
     run: Annotated[str, typer.Argument(help="A run, as montage.run or montage.run/2.")],
     task: Annotated[str, typer.Argument(help="The task's id.")],
     stderr: Annotated[
-        bool | None, typer.Option("--stderr/--stdout", help="One of the two only; default: both.")
+        bool | None, typer.Option("--stderr/--stdout", help="Print only one; default: both.")
     ] = None,
     attempt: Annotated[
         str, typer.Option(help="An attempt, as n0.1.7; default: the one that won, or the last.")
     ] = "",
 ) -> None:
-    """Print what a task wrote to stdout and stderr, as it wrote it.
+    """Print what a task wrote to stdout and stderr, unchanged.
 
     Examples:
 
@@ -56,14 +56,14 @@ def logs_command(
 
 
 def _attempts(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], AttemptId]:
-    """All attempts at the task, those that came to run last, and the one that won, if any did."""
+    """All attempts at the task, those that reached running last; and the one that won, if any."""
     began: dict[AttemptId, None] = {}
     winner = NOBODY
     for event in events:
         if isinstance(event, AttemptBegan) and event.task == task:
             began[event.attempt] = None
         elif isinstance(event, AttemptAdvanced) and event.task == task:
-            began.pop(event.attempt, None)  # to the end of the line
+            began.pop(event.attempt, None)  # so that it moves to the end
             began[event.attempt] = None
         elif isinstance(event, TaskFinished) and event.task == task:
             winner = event.attempt

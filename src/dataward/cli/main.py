@@ -1,4 +1,4 @@
-"""The ``dataward`` command: joins the subcommands, turns errors into sentences and exit codes."""
+"""The ``dataward`` command: joins the subcommands, turns errors into messages and exit codes."""
 
 import codecs
 import errno
@@ -30,7 +30,7 @@ from dataward.cli.output import complain
 from dataward.errors import DatawardError, OutputError, SettingError
 from dataward.live.standard_streams import open_python_streams, open_standard_streams
 
-# typer carries its own copy of click since 0.20-odd and does not export this class of it.
+# Since about 0.20 typer has its own copy of click and does not export this class.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     open_standard_streams()
     open_python_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What the terminal cannot show is spelled out; it is no reason to stop.
+        # Characters that the terminal cannot show are escaped instead of raising an error.
         codecs.register_error("dataward", _spell_out)
         sys.stdout.reconfigure(errors="dataward")
     try:
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(ExitCode.FAILED)
     except (OSError, SystemExit) as stop:
         if _reader_has_left(stop):
-            # `| head` has seen enough: nothing to say, and nobody to say it to.
+            # The reader of the pipe, such as `head`, has ended: not an error.
             _discard_stdout()
             sys.exit(ExitCode.OK)
         if isinstance(stop, SystemExit):
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if stop.errno in (errno.EMFILE, errno.ENFILE):
             complain("too many open files; raise the limit (ulimit -n), or use fewer slots")
             sys.exit(ExitCode.FAILED)
-        # Most files are read and written under errors of our own: this is stdout, on a full disk.
+        # Other files raise our own errors, so this is most likely stdout on a full disk.
         _discard_stdout()
         complain(f"cannot write {stop.filename or 'the result'}: {stop.strerror or stop}")
         sys.exit(ExitCode.CANNOT_WRITE)
@@ -137,14 +137,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         prog_name="dataward",
         standalone_mode=False,
     )
-    sys.stdout.flush()  # here, where a failure still finds somebody to report it
+    sys.stdout.flush()  # here, where `main` can still report a failure
     if code == ExitCode.INTERRUPTED:
-        raise KeyboardInterrupt  # typer has made a number of it
+        raise KeyboardInterrupt  # typer has turned it into an exit code
     return code if isinstance(code, int) else ExitCode.OK
 
 
 def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
-    """As ``backslashreplace``, but for the bullets that rich puts before the lines of a list."""
+    """Like ``backslashreplace``, but the bullets of rich's lists become asterisks."""
     if isinstance(error, UnicodeEncodeError) and error.object[error.start] == "•":
         return "*", error.start + 1
     return codecs.backslashreplace_errors(error)
@@ -158,12 +158,12 @@ def _usage_sentence(error: Exception) -> str:
 
 
 def _reader_has_left(stop: BaseException) -> bool:
-    """Whether this is a broken pipe, or the exit that rich and typer make of one."""
+    """Whether this is a broken pipe, or the exit into which rich and typer turn one."""
     return isinstance(stop, BrokenPipeError) or isinstance(stop.__context__, BrokenPipeError)
 
 
 def _discard_stdout() -> None:
-    """Let Python's last flush of stdout, at exit, go nowhere instead of failing again."""
+    """Redirect stdout to nowhere, so that Python's last flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""One call of ``dataward run``: its record, what listens to it, and what that adds up to."""
+"""One call of ``dataward run``: writes its record, shows its progress and sums up its events."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from dataward.runs.preparation import Preparer
 from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
 from dataward.runs.workflow_run import Listener, RunOptions, RunOutcome, WorkflowRun
 
-MANY_INPUTS = 1000  # fewer are looked at before anybody wonders
+MANY_INPUTS = 1000  # fewer are checked so fast that no progress bar is needed
 
 
 class OneRun:
@@ -55,11 +55,11 @@ class OneRun:
         self._tally = RunTally({ids[i]: int(workflow.cores[i]) for i in wide})
         cores = options.machine.nodes * options.machine.slots
         self._progress = RunProgress(workflow, cores, bottom_levels, self._tally.book)
-        self._seconds = workflow.runtime_seconds.copy()  # as measured, where that is known
+        self._seconds = workflow.runtime_seconds.copy()  # measured where known, else declared
         self._complete: dict[TaskId, None] = {}
 
     def run(self, stack: ExitStack, events: Path | None, *, quiet: bool) -> RunEnd:
-        """Run, or go on. What was begun is noted as interrupted, whatever happens."""
+        """Run, or resume. If anything is raised, the record says that the run was interrupted."""
         pools = self._launched(stack)
         preparer = self._look_at_inputs(quiet=quiet)
         record, facts = self._resumed() if self._resume else self._begun()
@@ -114,7 +114,7 @@ class OneRun:
                 self._complete[event.task] = None
 
     def _launched(self, stack: ExitStack) -> dict[NodeId, RunnerPool]:
-        """Have processes start, while there is other work, if all tasks are still to be run."""
+        """The nodes' process pools, already starting processes if every task will have to run."""
         work = self._directory.work.absolute()
         end_leftovers(work)
         pools = runner_pools(self._options.machine, work)
@@ -151,22 +151,22 @@ class OneRun:
         with busy(f"writing {record.workflow}"):
             write_workflow(self._workflow, record.workflow)
         EventFileWriter(record.events).close()
-        record.write_facts(facts)  # last: a run that was killed before this had not begun
+        record.write_facts(facts)  # last: a run killed before this counts as not begun
         return record, facts
 
     def _resumed(self) -> tuple[RunRecord, RunFacts]:
-        """The last run, with what it had come to. Raises SettingError if it cannot go on."""
+        """The last run, with its events counted. Raises SettingError if it cannot be resumed."""
         record = self._directory.latest()
         facts = record.facts()
         if facts.state is RunState.COMPLETE:
             raise SettingError(
                 f"{record.path} is complete, so there is nothing to resume; "
-                "run without --resume to do what has changed since"
+                "run without --resume to run tasks that changes since then affect"
             )
         if read_workflow(record.workflow) != self._workflow:
             raise SettingError(
                 f"{self._source} has changed since {record.path} was begun; "
-                "run without --resume: what has not changed is skipped anyway"
+                "run without --resume: tasks that have not changed are skipped anyway"
             )
         latest = 0.0
         for event in EventFileReader(record.events):
@@ -189,7 +189,7 @@ class OneRun:
         record.write_facts(facts)
 
     def _bound_seconds(self) -> float:
-        """What no schedule could have beaten, with run times as they were; files are all here."""
+        """The lower bound on the makespan, for the measured run times, with all files on hand."""
         measured = replace(self._workflow, runtime_seconds=self._seconds)
         machine = self._options.machine
         return makespan_bounds(

@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, everything else on stderr."""
+"""Prints for all commands: results on stdout, everything else on stderr."""
 
 import os
 import re
@@ -21,12 +21,12 @@ WARNINGS_MAX = 8
 NAME_CELLS_MAX = 48
 TABLE_CELLS_MAX = 1000
 
-# What draws on a terminal, splits a line or cannot be encoded; paths may hold all of them.
+# Characters that garble a terminal, split a line or cannot be encoded; paths may contain them.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def stdout_console(width: int | None = None) -> Console:
-    """Text for people: wrapped and coloured on a terminal, plain in a pipe."""
+    """A console for text for people: wrapped and coloured on a terminal, plain in a pipe."""
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
@@ -35,19 +35,19 @@ def stderr_console() -> Console:
 
 
 def complain(sentence: str) -> None:
-    """Say on stderr, in one line, what went wrong."""
+    """Print on stderr, in one line, what went wrong."""
     stderr_console().print(f"dataward: {visible(sentence)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """JSON is UTF-8, whatever the terminal speaks, so it goes out as bytes."""
+    """Print a value as JSON, as bytes: JSON is UTF-8, whatever the terminal's encoding."""
     sys.stdout.flush()
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def print_warnings(workflow: Workflow, source: str | Path) -> None:
-    """What was odd in a file, on stderr, so that piped results stay clean."""
+    """Print a workflow's warnings on stderr, so that piped results stay clean."""
     console = stderr_console()
     for sentence in workflow.warnings[:WARNINGS_MAX]:
         console.print(f"warning: {visible(source)}: {visible(sentence)}", soft_wrap=True)
@@ -58,7 +58,7 @@ def print_warnings(workflow: Workflow, source: str | Path) -> None:
 
 @contextmanager
 def busy(doing: str) -> Iterator[None]:
-    """A spinner while something long goes on; silent when nobody is watching."""
+    """Show a spinner during something long, if stderr is a terminal."""
     console = stderr_console()
     if not console.is_terminal:
         yield
@@ -69,7 +69,7 @@ def busy(doing: str) -> Iterator[None]:
 
 @contextmanager
 def reading_file(file: Path) -> Iterator[None]:
-    """Busy with a file; what is wrong with the workflow as a whole is said with the file's name."""
+    """Show a spinner while reading a file; a WorkflowError becomes a FormatError with its name."""
     with busy(f"reading {file}"):
         try:
             yield
@@ -86,7 +86,7 @@ def write_text(path: Path, content: str) -> None:
 
 
 def plain_table(*headings: str) -> Table:
-    """A table without a frame: first column left, the others right."""
+    """A table without a frame; the first column is left-aligned, the others right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)
@@ -94,7 +94,7 @@ def plain_table(*headings: str) -> Table:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Whole in a pipe; a narrow terminal gets the first columns only, and those unshortened."""
+    """Print a table. On a narrow terminal the last columns are left out, none is shortened."""
     room = TABLE_CELLS_MAX
     if console.is_terminal or "COLUMNS" in os.environ:
         room = console.width
@@ -109,17 +109,17 @@ def _cells_wanted(console: Console, table: Table) -> int:
 
 
 def visible(text: str | Path) -> str:
-    """The text with what cannot be seen spelled out."""
+    """The text with invisible characters escaped."""
     return _UNSEEN.sub(lambda unseen: ascii(unseen[0])[1:-1], str(text))
 
 
 def encodable(path: Path) -> str:
-    """The path as JSON can hold it: bytes that are no UTF-8 are spelled out."""
+    """The path as valid UTF-8 for JSON: other bytes are escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def shortened(name: str, cells: int = NAME_CELLS_MAX) -> str:
-    """The name in so many cells of a terminal; names from outside may be thousands long."""
+    """The name in at most ``cells`` cells of a terminal; names from outside may be very long."""
     return name if cell_len(name) <= cells else set_cell_size(name, cells - 1) + "~"
 
 

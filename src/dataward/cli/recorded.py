@@ -1,4 +1,4 @@
-"""Finds the run that a person means, and reads what it left."""
+"""Finds a recorded run by name, and reads its record."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from dataward.runs.run_directory import NoRunError, RunFacts, RunRecord, find_ru
 
 
 def recorded_run(name: str) -> RunRecord:
-    """The run of that name; with no name, the latest in the directories here."""
+    """The run of that name; without a name, the latest of the runs below this directory."""
     with looking_into(name or "."):
         return find_run(name) if name else _latest_here()
 
@@ -27,7 +27,7 @@ def _latest_here() -> RunRecord:
 
 
 def facts_of(run: RunRecord) -> RunFacts | None:
-    """What is known of a run; None, and a warning, if its file cannot be read."""
+    """The facts of a run; None, with a warning, if its file cannot be read."""
     try:
         return run.facts()
     except FormatError as error:
@@ -37,7 +37,7 @@ def facts_of(run: RunRecord) -> RunFacts | None:
 
 @contextmanager
 def looking_into(name: str) -> Iterator[None]:
-    """What the system refuses is said as something wrong with what was named."""
+    """Turn an OSError into a FormatError about ``name``."""
     try:
         yield
     except OSError as error:
@@ -50,5 +50,5 @@ def workflow_of(run: RunRecord) -> Workflow:
 
 
 def events_of(run: RunRecord) -> Iterator[Event]:
-    """Every event of a run. That the list breaks off is no news if the run was killed."""
+    """Every event of a run. There is no warning if the list is incomplete: the run was killed."""
     yield from EventFileReader(run.events)

@@ -1,4 +1,4 @@
-"""``dataward run``: a workflow for real, on this machine."""
+"""``dataward run``: runs a workflow for real, on this machine."""
 
 import os
 from contextlib import ExitStack
@@ -44,16 +44,16 @@ def run_command(
         Path | None, typer.Option(help="The run directory; default NAME.run, here.")
     ] = None,
     keep: Annotated[
-        Keep, typer.Option(help="Which files to keep: what nobody reads, or all.")
+        Keep, typer.Option(help="Which files to keep: those that no task reads, or all.")
     ] = Keep.FINAL,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the last run, which was broken off.")
+        bool, typer.Option("--resume", help="Continue the last run, which was interrupted.")
     ] = False,
-    retries: Annotated[int, typer.Option(help="Tries again of a failing task.", min=0)] = 0,
+    retries: Annotated[int, typer.Option(help="How often to retry a failing task.", min=0)] = 0,
     time_limit: Annotated[
         str, typer.Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
     ] = "",
-    strategy: Annotated[str, typer.Option(help="Who runs what, where.")] = "adage",
+    strategy: Annotated[str, typer.Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="A node's or runner's setting, as log_bytes_max=1000000."),
@@ -64,12 +64,12 @@ def run_command(
 ) -> None:
     """Run a workflow on this machine: real processes, real files.
 
-    Everything is kept in one directory: what was made (`outputs/`), what was printed, what
-    happened. A second run there does only what has changed. Ctrl-C lets running tasks end, a
-    second one ends them; `--resume` goes on after that, or after a crash.
+    Everything is kept in one directory: outputs (`outputs/`), what tasks printed, and the events.
+    A second run in the same directory runs only tasks that are affected by changes. Ctrl-C lets
+    running tasks finish, a second Ctrl-C kills them; `--resume` continues after that or a crash.
 
-    Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks may do what you may do:
-    nothing here is a sandbox against malice.
+    Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks run with your permissions;
+    there is no sandbox against malice.
 
     Examples:
 
@@ -113,14 +113,14 @@ def run_command(
         else:
             print_end(end)
     if end.is_interrupted:
-        # typer's own exit would pass for Ctrl-C, of which all is said
+        # typer.Exit with this code would become KeyboardInterrupt, and the end is already printed.
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _words(**options: object) -> list[str]:
-    """Options that differ from their defaults, as they are typed."""
+    """Options that differ from their defaults, as words of a command line."""
     return [
         word
         for name, value in options.items()

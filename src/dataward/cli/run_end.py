@@ -1,4 +1,4 @@
-"""What a person, or a program, is told when a run has ended."""
+"""Prints the end of a run, for people or as JSON."""
 
 import os
 import re
@@ -34,7 +34,7 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """All there is to tell of a run that has ended, one way or the other."""
+    """Everything to report about a run that has ended or was interrupted."""
 
     progress: RunProgress
     summary: RunSummary
@@ -42,7 +42,7 @@ class RunEnd:
     source: str  # the workflow's file, as it was given
     bound_seconds: float | None = None  # no schedule could have been faster
     is_interrupted: bool = False
-    options: Sequence[str] = ()  # what the command was given besides, to be given again
+    options: Sequence[str] = ()  # other options of the command, to repeat when resuming
 
     @property
     def state(self) -> RunState:
@@ -52,7 +52,7 @@ class RunEnd:
 
     @property
     def resume_command(self) -> str:
-        """What goes on with an interrupted run; "" if there is nothing to go on with."""
+        """The command that resumes an interrupted run; "" if it was not interrupted."""
         if not self.is_interrupted:
             return ""
         words = ["dataward", "run", self.source, "--out", str(self.record.directory), "--resume"]
@@ -61,7 +61,7 @@ class RunEnd:
 
 
 def print_end(end: RunEnd, console: Console | None = None) -> None:
-    """The summary for people, on stdout."""
+    """Print the summary for people, on stdout."""
     console = console or stdout_console()
     counts = end.progress.counts()
     name = shortened(visible(end.progress.workflow.name))
@@ -75,7 +75,7 @@ def print_end(end: RunEnd, console: Console | None = None) -> None:
 
 
 def end_as_json(end: RunEnd) -> dict[str, Any]:
-    """The same for programs; every root failure, each with the end of what it printed."""
+    """The same for programs, with every task that failed by itself and its last lines of stderr."""
     counts, summary = end.progress.counts(), end.summary
     return {
         "workflow": end.progress.workflow.name,
@@ -123,11 +123,11 @@ def _failure_as_json(record: RunRecord, failure: Failure) -> dict[str, Any]:
 def _rows(end: RunEnd, counts: TaskCounts) -> list[tuple[str, str]]:
     summary = end.summary
     makespan = show_seconds(summary.makespan_seconds)
-    if end.bound_seconds and counts.complete == counts.tasks:  # the bound is for all of them
+    if end.bound_seconds and counts.complete == counts.tasks:  # the bound is for all tasks
         over = summary.makespan_seconds / end.bound_seconds
         makespan += f", {over:.2f} x the lower bound of {show_seconds(end.bound_seconds)}"
     rows = [("tasks", _outcomes(counts)), ("makespan", makespan)]
-    if counts.complete:  # else it would be a share of nothing
+    if counts.complete:  # otherwise nothing was useful
         busy = f"{summary.utilisation:.1%} of {counted(summary.cores, 'core')}"
         rows.append(("utilisation", busy))
     local, moved = end.progress.local_bytes, end.progress.moved_bytes
@@ -143,7 +143,7 @@ def _outcomes(counts: TaskCounts) -> str:
         f"{counts.complete:,} complete",
         f"{counts.skipped:,} skipped (as in the run before)" if counts.skipped else "",
         f"{counts.failed_itself:,} failed" if counts.failed else "",
-        f"{counts.failed_with_parent:,} not run for that" if counts.failed_with_parent else "",
+        f"{counts.failed_with_parent:,} therefore not run" if counts.failed_with_parent else "",
         f"{unfinished:,} unfinished" if unfinished else "",
     ]
     return ", ".join(filter(None, pieces)) + f", of {counts.tasks:,}"
@@ -205,7 +205,7 @@ def _stderr_of(record: RunRecord, failure: Failure) -> list[str]:
 
 
 def last_lines(path: Path) -> list[str]:
-    """The last few lines of a log, however long it is, without their colours; [] if none."""
+    """The last few lines of a log of any length, without colour codes; [] if there are none."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

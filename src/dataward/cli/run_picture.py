@@ -1,4 +1,4 @@
-"""A run as it looks at one moment: lines that fit the terminal, and one line for a log."""
+"""Draws the state of a run at one moment: lines that fit the terminal, or one line for a log."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,7 @@ from dataward.reports.progress import Failure, RunningAttempt, RunProgress, Task
 
 RUNNING_SHOWN = 5
 FAILURES_SHOWN = 3
-_OTHER_LINES = 8  # of the picture, at most, besides those two lists
+_OTHER_LINES = 8  # at most, besides the lists of running tasks and of failures
 _NAME_CELLS_MIN = 8
 _BAR_CELLS_MIN = 10
 
@@ -22,7 +22,7 @@ _BAR_CELLS_MIN = 10
 def picture(
     progress: RunProgress, now: float, eta_seconds: float | None, width: int, height: int
 ) -> Group:
-    """What a terminal of that size shows; no line is longer, and all together no higher."""
+    """The picture for a terminal of that size; it never exceeds the width or the height."""
     counts = progress.counts()
     room = width - 1  # a full line makes some terminals add an empty one
     lists = max(height - _OTHER_LINES, 2)
@@ -40,7 +40,7 @@ def picture(
 
 
 def log_line(progress: RunProgress, now: float, eta_seconds: float | None) -> str:
-    """``12 of 300 done, 2 running, 0 failed, 35.2/s, about 8 s left``"""
+    """A line such as ``12 of 300 done, 2 running, 0 failed, 35.2/s, about 8 s left``."""
     counts = progress.counts()
     skipped = f" ({counts.skipped:,} skipped)" if counts.skipped else ""
     pieces = [
@@ -55,7 +55,7 @@ def log_line(progress: RunProgress, now: float, eta_seconds: float | None) -> st
 
 
 def show_rough(seconds: float) -> str:
-    """A forecast has no milliseconds."""
+    """The duration without milliseconds, which a forecast does not have."""
     return f"{seconds:.0f} s" if seconds < 99.5 else show_seconds(seconds)
 
 
@@ -105,7 +105,7 @@ def _bytes(progress: RunProgress) -> Iterable[Text]:
 def _running(
     attempts: Sequence[RunningAttempt], now: float, room: int, lines: int
 ) -> Iterable[Text]:
-    """The longest-running first: they are the ones to worry about."""
+    """Lines of running attempts, the longest-running first, as these may be stuck."""
     shown = attempts if len(attempts) <= lines else attempts[: max(lines - 1, 0)]
     times = [show_rough(max(now - attempt.since, 0.0)) for attempt in shown]
     places = [shortened(visible(attempt.node), 12) for attempt in shown]
@@ -122,17 +122,17 @@ def _running(
 def _failures(
     failures: Sequence[Failure], counts: TaskCounts, room: int, lines: int
 ) -> Iterable[Text]:
-    """The latest few; the end of the run lists all."""
+    """Lines of the latest failures; all are listed when the run ends."""
     for failure in failures[len(failures) - lines :]:
         name = shortened(visible(failure.task), max(room // 2, _NAME_CELLS_MIN))
         yield _line(f"  {name} failed: {visible(failure.reason)}", room, "red")
     if counts.failed_with_parent and lines:
-        more = f"  {counts.failed_with_parent:,} that depended on failed ones will not run"
+        more = f"  {counts.failed_with_parent:,} that depend on failed tasks will not run"
         yield _line(more, room, "red")
 
 
 def _flowing(items: Iterable[Text], room: int) -> list[Text]:
-    """The items on as few lines as there is room for, two cells apart, broken only between."""
+    """The items on as few lines as possible, two cells apart; no item is broken."""
     lines: list[Text] = []
     for item in items:
         if lines and lines[-1].cell_len + 2 + item.cell_len <= room:

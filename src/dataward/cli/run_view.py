@@ -1,4 +1,4 @@
-"""What a person sees of a run while it goes on: on stderr, so that results can be piped."""
+"""Shows a run while it goes on; on stderr, so that results can be piped."""
 
 import math
 from contextlib import suppress
@@ -12,14 +12,14 @@ from dataward.model.events import Event
 from dataward.reports.progress import RunProgress
 
 LINE_SECONDS = 5.0
-FORECAST_SECONDS = 1.0  # walking through all tasks four times a second would be felt
+FORECAST_SECONDS = 1.0  # a forecast looks at all tasks, too slow for four times a second
 
 
 class RunView:
-    """A live picture on a terminal, a line now and then elsewhere, nothing if ``quiet``.
+    """A live picture on a terminal, a line every 5 s elsewhere, nothing if ``quiet``.
 
-    Times are the events': seconds since the run began. What cannot be shown, because the terminal
-    is gone, is no reason for a run to end.
+    Times are the events': seconds since the run began. If the terminal is gone, the view shows
+    nothing more, and the run goes on.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RunView:
         self.progress.add(event)
 
     def refresh(self, now: float) -> None:
-        """Show how things stand; called several times a second."""
+        """Show the present state; called several times a second."""
         if not self._is_shown:
             return
         try:
@@ -53,7 +53,7 @@ class RunView:
             self._is_shown = False
 
     def say(self, sentence: str) -> None:
-        """One line that stays, above the picture. Another console would draw into it."""
+        """Print a line that stays, above the picture. Another console would garble the picture."""
         if self._is_shown:
             with suppress(OSError):
                 self._console.print(visible(sentence), soft_wrap=True)

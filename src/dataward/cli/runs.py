@@ -1,4 +1,4 @@
-"""``dataward runs``: the runs recorded in a directory, and what became of each."""
+"""``dataward runs``: lists the runs recorded in a directory and their outcomes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,13 +34,13 @@ class _Row:
 
 def runs_command(
     directory: Annotated[
-        Path, typer.Argument(help="A run directory, or one that holds some.")
+        Path, typer.Argument(help="A run directory, or a directory that holds some.")
     ] = Path(),
     json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON.")] = False,
 ) -> None:
     """List past runs and the one under way: when, how far they came, how long they took.
 
-    A run that says it is running while nobody runs it was killed; `dataward run --resume` goes on.
+    The state `killed` means that the run's process is gone; `dataward run --resume` continues it.
 
     Examples:
 
@@ -70,7 +70,7 @@ def _row(run: RunRecord, facts: RunFacts) -> _Row:
 
 
 def _counts_so_far(run: RunRecord) -> OutcomeCounts:
-    """What a run that has not ended came to, or nothing if it had no time to say."""
+    """The counts so far of a run that has not ended; all 0 if its events cannot be read."""
     try:
         return count_outcomes(events_of(run))
     except FormatError as error:
@@ -119,5 +119,5 @@ def _print(rows: list[_Row]) -> None:
 def local_time(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):  # no clock of ours wrote that
+    except (ValueError, OverflowError, OSError):  # not a time that dataward wrote
         return "?"

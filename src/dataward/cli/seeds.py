@@ -1,4 +1,4 @@
-"""``dataward seeds``: many seeds of trouble against the node, with every invariant checked."""
+"""``dataward seeds``: simulates many seeds with faults, and checks every invariant."""
 
 import os
 import time
@@ -34,7 +34,7 @@ SHOWN = 10  # failing seeds printed; --json has them all
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one seed went; ``problem`` is empty if all was well."""
+    """The result of one seed; ``problem`` is empty if every check passed."""
 
     seed: int
     workflow: str
@@ -50,7 +50,7 @@ def seeds_command(
     faults: Annotated[str, typer.Option(help="What goes wrong, as for simulate.")] = "chaos",
     json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Run small workflows under seeded faults and check, after every event, what must hold.
+    """Run small workflows under seeded faults and check every invariant after every event.
 
     Each seed draws its own cluster, settings and faults. A seed that fails is printed with the
     command that replays it.
@@ -93,7 +93,7 @@ def seeds_command(
 
 
 def _verdicts(chosen: list[int], faults: str) -> Iterator[Verdict]:
-    """In the order of the seeds, computed on all cores."""
+    """The verdicts in the order of the seeds, computed on all cores."""
     if len(chosen) == 1:
         yield try_seed(chosen[0], faults)
         return
@@ -103,7 +103,7 @@ def _verdicts(chosen: list[int], faults: str) -> Iterator[Verdict]:
 
 
 def try_seed(seed: int, faults: str) -> Verdict:
-    """One trial; whatever goes wrong in it is its verdict."""
+    """The verdict of one trial; any exception is its problem."""
     workflow = _workflow(seed)
     strategy = impatient(STRATEGIES["adage"], seed)
     try:

@@ -10,12 +10,12 @@ S = TypeVar("S")
 
 
 def is_setting_of(settings: Any, pair: str) -> bool:
-    """Whether ``name=value`` is about one of these settings."""
+    """Whether ``name=value`` names one of these settings."""
     return pair.partition("=")[0] in {field.name for field in fields(settings)}
 
 
 def change_settings(settings: S, pairs: list[str]) -> S:
-    """The settings with some of them changed, each value read as its field's type."""
+    """The settings with these changes, each value read as the type of its field."""
     known = {field.name: getattr(settings, field.name) for field in fields(settings)}  # type: ignore[arg-type]
     changes = {}
     for pair in pairs:
@@ -39,7 +39,7 @@ def _read(name: str, text: str, present: Any) -> Any:
         raise SettingError(
             f"{name} cannot be {text!r}; at present it is {_shown(present)}"
         ) from None
-    if not value >= 0:  # not a number is no setting either
+    if not value >= 0:  # refuses nan too
         raise SettingError(f"{name} cannot be {text}; it takes 0 or more")
     return value
 

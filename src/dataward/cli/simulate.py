@@ -1,4 +1,4 @@
-"""``dataward simulate``: a workflow on machines that exist only here."""
+"""``dataward simulate``: runs a workflow on simulated machines."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from dataward.strategies.registry import STRATEGIES
 from dataward.strategies.strategy import Strategy
 
 CORES_DEFAULT = 4  # ADAGE's nodes have four
-PATIENCE = 1000  # a run that takes so many times the lower bound will never end
+PATIENCE = 1000  # a run that takes this many times the lower bound is taken to be stuck
 
 _STRATEGIES = "\n".join(f"- **{s.name}**: {s.summary}" for s in STRATEGIES.values())
 
@@ -71,7 +71,7 @@ def simulate_command(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A node setting, as backups_max=1.")
     ] = None,
-    retries: Annotated[int, typer.Option(help="Tries again of a failing task.", min=0)] = 0,
+    retries: Annotated[int, typer.Option(help="How often to retry a failing task.", min=0)] = 0,
     events: Annotated[Path | None, typer.Option(help="Write every event to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the run into this SVG file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -80,7 +80,7 @@ def simulate_command(
     if not chosen:
         raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
     if len(chosen) > 1 and (events or plot):
-        raise SettingError("--events and --plot tell of one run: give one strategy")
+        raise SettingError("--events and --plot record one run: give one strategy")
     plan = parse_faults(faults)
     with reading_file(file):
         workflow = read_workflow(file)
@@ -130,7 +130,7 @@ def _platform(
 
 
 def _lower_bound(workflow: Workflow, platform: Platform) -> float:
-    """No schedule on this platform can be faster; unequal nodes are taken for the best of them."""
+    """The makespan that no schedule can beat; every node is taken to be as good as the best."""
     machines = platform.machines
     edge = platform.placement is Placement.EDGE
     return makespan_bounds(
@@ -189,7 +189,7 @@ class _Counter:
 
 
 class _Bar:
-    """Progress on a terminal, by tasks finished; silent when nobody is watching."""
+    """A progress bar of finished tasks, if stderr is a terminal."""
 
     def __init__(self, name: str, total: int) -> None:
         console = stderr_console()
@@ -220,7 +220,7 @@ class _Bar:
 
 
 def _as_json(summary: RunSummary, bound: float, count: int, wall: float) -> dict[str, Any]:
-    """The keys others rely on first; then what else there is."""
+    """The result for programs: first the keys that other programs rely on, then the rest."""
     return {
         "strategy": summary.strategy,
         "nodes": summary.nodes,
@@ -286,7 +286,7 @@ def _print(
         rows += [
             ("crashes", lambda r: f"{r.crashes:,}"),
             ("tasks taken over", lambda r: f"{r.taken_over:,}"),
-            ("tasks run again for data", lambda r: f"{r.reopened:,}"),
+            ("tasks run again for lost data", lambda r: f"{r.reopened:,}"),
         ]
     if any(r.failed for r in results):
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))

@@ -1,4 +1,4 @@
-"""A strategy with what a person has set of it."""
+"""Chooses a strategy by name and applies ``--set`` to it."""
 
 from dataclasses import replace
 

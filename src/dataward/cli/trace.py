@@ -1,4 +1,4 @@
-"""``dataward trace``: an event list as a trace to look at in Perfetto."""
+"""``dataward trace``: writes an event list as a trace for Perfetto."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``dataward why``: why a task ran, was skipped, waits or failed."""
+"""``dataward why``: says why a task ran, was skipped, waits or failed."""
 
 import time
 from typing import Annotated
@@ -38,5 +38,5 @@ def why_command(
 
 
 def _seconds_since_its_begin(facts: RunFacts) -> float:
-    """The time of a run under way. That of one resumed went on without the time between."""
+    """The time since the run began; 0 if it was resumed, as the time in between does not count."""
     return max(time.time() - facts.began, 0.0) if facts.starts == 1 else 0.0
