@@ -183,6 +183,23 @@ def test_links_are_removed_and_not_followed(dataward: Dataward) -> None:
     assert not (directory.depot / "n0" / "link").is_symlink()
 
 
+@pytest.mark.parametrize("options", [[], ["--all", "--yes"]])
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o555])
+def test_directories_that_a_task_has_closed_go_too(
+    dataward: Dataward, options: list[str], mode: int
+) -> None:
+    directory = a_used_directory()
+    put(directory.work / "n0" / "0" / "d" / "e" / "file", 10)
+    for place in ("0/d/e", "0/d", "0"):
+        (directory.work / "n0" / place).chmod(mode)
+
+    said = dataward("clean", "diamond.run", *options)
+
+    assert said.code == ExitCode.OK, said.err
+    assert not (directory.work / "n0").exists()
+    assert directory.path.exists() is not bool(options)
+
+
 # --- all of it -----------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dataward.live.orders import Input
 from dataward.live.sandbox import HASHED_HERE_BYTES, BadOutput, InputGone, Sandbox, digest_in
+from live.test_trees import refusing
 
 
 @pytest.fixture
@@ -148,6 +149,61 @@ def test_nothing_is_left_after_tidying(sandbox):
 
     assert os.listdir(sandbox.directory) == []
     assert Path("/usr").is_dir()
+
+
+def close(*directories: str, mode: int) -> None:
+    """The innermost first: nobody but root gets past one that is closed."""
+    for directory in directories:
+        os.chmod(directory, mode)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o111, 0o444, 0o555])
+def test_directories_that_a_task_has_closed_go_with_all_that_is_in_them(sandbox, mode):
+    for top in ("a", "z"):
+        Path(top, "b/c").mkdir(parents=True)
+        for place in (top, f"{top}/b", f"{top}/b/c"):
+            Path(place, "file").touch()
+        close(f"{top}/b/c", f"{top}/b", top, mode=mode)
+
+    sandbox.tidy()
+
+    assert os.listdir(sandbox.directory) == []
+
+
+def test_what_cannot_be_removed_does_not_keep_the_rest(sandbox, monkeypatch):
+    for name in ("a", "theirs", "z"):
+        Path(name).touch()
+    monkeypatch.setattr(os, "unlink", refusing("theirs", os.unlink))
+
+    with pytest.raises(PermissionError, match="theirs"):
+        sandbox.tidy()
+
+    assert os.listdir(sandbox.directory) == ["theirs"]
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o555])
+def test_a_task_that_closes_its_own_directory_leaves_it_open_for_the_next(sandbox, mode):
+    before = os.stat(sandbox.directory).st_mode
+    Path("file").touch()
+    close(sandbox.directory, mode=mode)
+
+    sandbox.tidy()
+
+    assert os.stat(sandbox.directory).st_mode == before
+    assert os.listdir(sandbox.directory) == []
+
+
+def test_a_directory_that_was_closed_and_not_written_to_is_opened_too(sandbox):
+    """Its time of change, which spares a look into it, does not tell."""
+    os.utime(sandbox.directory, ns=(0, 0))
+    before = os.stat(sandbox.directory).st_mode
+    sandbox.tidy()
+    sandbox.prepare((), ())
+    close(sandbox.directory, mode=0o555)
+
+    sandbox.tidy()
+
+    assert os.stat(sandbox.directory).st_mode == before
 
 
 def test_a_directory_that_was_removed_is_made_again(sandbox):

@@ -222,9 +222,14 @@ def test_a_task_without_files_runs_once(run, tmp_path):
     assert Path("log").read_text() == "ran\n"
 
 
-def test_what_a_task_leaves_behind_is_not_there_for_the_next(run):
+@pytest.mark.parametrize("mode", ["000", "555"])
+def test_what_a_task_leaves_behind_is_not_there_for_the_next(run, mode):
     wf = WorkflowBuilder("tidy")
-    wf.command("mkdir -p d/e; touch d/e/f .hidden g; chmod 000 d/e d; ln -s d h", id="messy")
+    wf.command(
+        "mkdir -p d/e/f; touch d/1 d/e/2 d/e/f/3 .hidden g; ln -s d h; "
+        f"chmod {mode} d/e/f; chmod {mode} d/e; chmod {mode} d; chmod {mode} .",
+        id="messy",
+    )
     wf.command("ls -A > {outputs}", outputs=["seen"], after=["messy"], id="next")
 
     run(wf, "--slots", "1")

@@ -5,7 +5,6 @@ locked, and removes it.
 """
 
 import os
-import shutil
 import stat
 import tempfile
 import time
@@ -14,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dataward.errors import OutputError
+from dataward.live.trees import remove_tree
 from dataward.stores.journal import DirectoryLock, is_abandoned
 
 _PREFIX = "dataward-calls-"
@@ -55,7 +55,8 @@ class CallDirectory:
 
 def _remove(path: str, process: int, lock: DirectoryLock) -> None:
     if os.getpid() == process:  # not in a fork of this process
-        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(path)
         lock.release()
 
 
@@ -64,7 +65,8 @@ def remove_abandoned(place: Path) -> None:
     with suppress(OSError):
         for entry in os.scandir(place):
             if entry.name.startswith(_PREFIX) and _is_abandoned(entry):
-                shutil.rmtree(entry.path, ignore_errors=True)
+                with suppress(OSError):
+                    remove_tree(entry.path)
 
 
 def _is_abandoned(entry: os.DirEntry[str]) -> bool:

@@ -1,14 +1,13 @@
 """Finds what nobody needs in a run directory, how much space it takes, and removes it."""
 
 import os
-import shutil
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dataward.errors import FormatError
 from dataward.live.sandbox import digest_in
+from dataward.live.trees import remove_tree
 from dataward.runs.outcomes import load_outcomes
 from dataward.runs.run_directory import RunDirectory
 
@@ -24,11 +23,17 @@ class Leftovers:
     warnings: list[str] = field(default_factory=list)
 
     def room_bytes(self) -> int:
-        """How much removing them frees. A file with another hard link elsewhere frees nothing."""
+        """How much removing them frees. A file with another hard link elsewhere frees nothing.
+
+        Files in directories that a task has closed are not counted: looking must change nothing.
+        """
         links: dict[tuple[int, int], int] = {}
         freed = 0
         for path in (file for paths in self.paths.values() for top in paths for file in _walk(top)):
-            found = path.lstat()
+            try:
+                found = path.lstat()
+            except PermissionError:
+                continue
             key = found.st_dev, found.st_ino
             links[key] = links.get(key, 0) + 1
             if links[key] == found.st_nlink:
@@ -89,11 +94,11 @@ def _walk(top: Path) -> Iterator[Path]:
         if os.path.lexists(top):
             yield top
         return
-    for place, inside, names in os.walk(top, onerror=_give_up):
+    for place, inside, names in os.walk(top):
         for name in names:
             yield Path(place, name)
         for name in inside:
-            if Path(place, name).is_symlink():
+            if os.path.islink(Path(place, name)):
                 yield Path(place, name)
 
 
@@ -106,22 +111,11 @@ def _remove(path: Path) -> None:
     if not _is_directory(path):
         path.unlink(missing_ok=True)
         return
-    _make_writable(path)
-    for inside in sorted(path.iterdir()):
-        if inside.name not in (_MARKER, _LOCK):
-            _remove(inside)
-    shutil.rmtree(path)
-
-
-def _make_writable(directory: Path) -> None:
-    """Make a directory writable: a task may have made it read-only, which prevents removal."""
-    mode = directory.stat().st_mode
-    if mode & stat.S_IRWXU != stat.S_IRWXU:
-        directory.chmod(mode | stat.S_IRWXU)
-
-
-def _give_up(error: OSError) -> None:
-    raise error
+    if os.path.exists(path / _MARKER):
+        for inside in sorted(path.iterdir()):
+            if inside.name not in (_MARKER, _LOCK):
+                _remove(inside)
+    remove_tree(path)
 
 
 def _is_directory(path: Path) -> bool:

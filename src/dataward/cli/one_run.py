@@ -1,8 +1,7 @@
 """One call of ``dataward run``: writes its record, shows its progress and sums up its events."""
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from dataward.formats import read_workflow, write_workflow
 from dataward.live.leftovers import end_leftovers
 from dataward.live.runner_pool import RunnerPool, close_pools
 from dataward.live.session import runner_pools
+from dataward.live.trees import remove_tree
 from dataward.model.events import AttemptMeasured, Event, TaskFinished
 from dataward.model.ids import NodeId
 from dataward.model.states import TaskState
@@ -202,7 +202,8 @@ class OneRun:
 
 def _discard(pools: Mapping[NodeId, RunnerPool], work: Path) -> None:
     close_pools(pools.values())
-    shutil.rmtree(work, ignore_errors=True)
+    with suppress(OSError):
+        remove_tree(work)
 
 
 def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:

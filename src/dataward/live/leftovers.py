@@ -1,11 +1,12 @@
 """Kills what tasks left running when their runner process died, found by working directory."""
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+
+from dataward.live.trees import remove_tree
 
 PASSES_MAX = 10  # more would not help against a process that starts others faster than this
 
@@ -14,7 +15,8 @@ def end_leftovers(work: Path) -> None:
     """Kill the processes a killed run has left running, and remove its private directories."""
     if work.exists():
         kill_processes_in(work)
-        shutil.rmtree(work, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(work)
 
 
 def kill_processes_in(directory: Path) -> None:

@@ -10,10 +10,11 @@ are used: a runner process should start fast.
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from dataward.live.orders import Input, Written
+from dataward.live.trees import remove_tree
 
 HASHED_HERE_BYTES = 1 << 20
 CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
@@ -40,6 +41,7 @@ class Sandbox:
         with suppress(FileExistsError):
             os.mkdir(directory)  # not its parents: if they are gone, the node has ended
         self.directory = os.path.realpath(directory)  # to compare with resolved links
+        self._mode = stat.S_IMODE(os.stat(directory).st_mode)
         self._own_word = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._moved = 0
         self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, when linked
@@ -146,9 +148,15 @@ class Sandbox:
         return Written(name, size_bytes, digest, put_in_depot(name, depot, digest, word))
 
     def tidy(self) -> None:
-        """Empty the directory for the next task, or make it again if the task removed it."""
+        """Empty the directory for the next task, or make it again if the task removed it.
+
+        Raises OSError if something cannot be removed, after removing everything else.
+        """
         try:
-            changed_ns = os.stat(self.directory).st_mtime_ns
+            found = os.stat(self.directory)
+            if stat.S_IMODE(found.st_mode) != self._mode:
+                os.chmod(self.directory, self._mode)
+            changed_ns = found.st_mtime_ns
             if changed_ns == self._tidied_ns < self._prepared_ns - CLOCK_STEP_NS:
                 return  # nothing was made here: the directory's time of change would be later
             left = os.listdir(self.directory)
@@ -156,17 +164,15 @@ class Sandbox:
             os.mkdir(self.directory)
             os.chdir(self.directory)
             return
+        problem = None
         for name in left:
-            self._remove(os.path.join(self.directory, name))
+            try:
+                _remove(os.path.join(self.directory, name))
+            except OSError as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
         self._tidied_ns = os.stat(self.directory).st_mtime_ns if left else changed_ns
-
-    def _remove(self, path: str) -> None:
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            import shutil
-
-            shutil.rmtree(path, onerror=_insist)
-        else:
-            os.unlink(path)
 
 
 def _fingerprint(file: Input) -> tuple[int, int]:
@@ -211,14 +217,8 @@ def digest_in(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _insist(remove: Callable[[str], object], path: str, problem: object) -> None:
-    """Remove a path after restoring permissions, which the task may have taken away."""
-    with suppress(OSError):
-        os.chmod(os.path.dirname(path), stat.S_IRWXU)
-        os.chmod(path, stat.S_IRWXU)
-        if os.path.isdir(path):
-            import shutil
-
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            os.unlink(path)
+def _remove(path: str) -> None:
+    if stat.S_ISDIR(os.lstat(path).st_mode):
+        remove_tree(path)
+    else:
+        os.unlink(path)

@@ -14,6 +14,7 @@ from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.runner_pool import RunnerPool, close_pools
 from dataward.live.session import Session, SessionFiles, SessionSettings, Slice, runner_pools
+from dataward.live.trees import remove_tree
 from dataward.model.events import (
     Event,
     NodeFacts,
@@ -151,7 +152,8 @@ class WorkflowRun:
                     outcomes = self._run_pass(prepared, prepared.remaining, pools, outcomes)
             finally:
                 close_pools(pools.values())
-                shutil.rmtree(self._directory.work, ignore_errors=True)
+                with suppress(OSError):
+                    remove_tree(self._directory.work)
             if not self._must_decide_again(prepared):
                 return self._ended()
             pools = runner_pools(self._options.machine, self._directory.work)
