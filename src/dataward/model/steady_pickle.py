@@ -3,6 +3,10 @@
 cloudpickle gives every class that it pickles by value a random mark, by which a process recognizes
 the class, and writes sets in an order that depends on the process's hash seed; one script would
 never make the same workflow twice. Here the mark is a digest of the class, and sets are sorted.
+
+A pickle also shows which equal strings are one object. A module's code and its ``__file__`` share
+the file's name if Python has just compiled the module, but not if it was compiled earlier. Here
+they never share it.
 """
 
 import io
@@ -25,6 +29,7 @@ class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(file, 5)
         self._name_of = name_of
         self._marks_classes = marks_classes
+        self._file_names: dict[str, str] = {}
 
     def persistent_id(self, value: Any) -> str | None:
         return self._name_of(value)
@@ -32,7 +37,10 @@ class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, value: Any) -> Any:
         if type(value) is CodeType:
             maker, parts = self.dispatch_table[CodeType](value)
-            return maker, tuple(_with_sorted_sets(part) for part in parts)
+            return maker, tuple(
+                self._own_file_name(part) if part is value.co_filename else _with_sorted_sets(part)
+                for part in parts
+            )
         reduced = super().reducer_override(value)
         if isinstance(value, type) and isinstance(reduced, tuple):
             maker, parts, *rest = reduced
@@ -40,6 +48,10 @@ class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
                 mark = self._mark_of(value) if self._marks_classes else None
                 return maker, (*parts[:-2], mark, parts[-1]), *rest
         return reduced
+
+    def _own_file_name(self, name: str) -> str:
+        """An equal string that is nobody else's: one for all code of a file."""
+        return self._file_names.setdefault(name, "".join((name[:1], name[1:])))
 
     def _mark_of(self, value: type) -> str:
         file = io.BytesIO()
