@@ -81,6 +81,24 @@ def test_an_output_below_a_file_is_not_written(sandbox, depot):
         sandbox.take_out(["d/o"], depot)
 
 
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o555])
+def test_an_output_in_a_directory_that_the_task_has_closed_is_taken_out(sandbox, depot, mode):
+    sandbox.prepare((), ["d/e/o", "p"])
+    Path("d/e/o").write_text("x")
+    Path("p").write_text("y")
+    close("d/e", "d", ".", mode=mode)
+
+    written = sandbox.take_out(["d/e/o", "p"], depot)
+
+    assert [Path(one.path).read_text() for one in written] == ["x", "y"]
+
+
+def close(*directories: str, mode: int) -> None:
+    """The innermost first: nobody but root gets past one that is closed."""
+    for directory in directories:
+        os.chmod(directory, mode)
+
+
 def test_an_input_that_is_gone_is_named(sandbox, depot):
     with pytest.raises(InputGone, match=r"^x$"):
         sandbox.prepare([Input("x", f"{depot}/none", False)], ())
@@ -149,12 +167,6 @@ def test_nothing_is_left_after_tidying(sandbox):
 
     assert os.listdir(sandbox.directory) == []
     assert Path("/usr").is_dir()
-
-
-def close(*directories: str, mode: int) -> None:
-    """The innermost first: nobody but root gets past one that is closed."""
-    for directory in directories:
-        os.chmod(directory, mode)
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o111, 0o444, 0o555])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from dataward.live.orders import Input, Written
-from dataward.live.trees import remove_tree
+from dataward.live.trees import open_directories, remove_tree
 
 HASHED_HERE_BYTES = 1 << 20
 CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
@@ -90,6 +90,9 @@ class Sandbox:
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
         """The declared outputs, now in the depot. Raises BadOutput before any is moved."""
+        places = {os.path.dirname(name) or os.curdir for name in outputs}
+        if not all(os.access(place, os.W_OK | os.X_OK) for place in places):
+            open_directories(self.directory)  # the task has closed one, or not made it at all
         found = [self._check(name) for name in outputs]
         return tuple(
             self._move(name, status, depot) for name, status in zip(outputs, found, strict=True)

@@ -1,4 +1,4 @@
-"""Removes directories that tasks have written to. A task may leave them with any modes."""
+"""Opens and removes directories that tasks have written to, and left with any modes."""
 
 import os
 import stat
@@ -16,13 +16,13 @@ def remove_tree(top: str | os.PathLike[str]) -> None:
 
     shutil.rmtree(top, ignore_errors=True)
     if os.path.lexists(top):
-        _open_directories(top)
+        open_directories(top)
         shutil.rmtree(top, ignore_errors=True)
     if os.path.lexists(top):
         shutil.rmtree(top)  # says what is wrong
 
 
-def _open_directories(top: str | os.PathLike[str]) -> None:
+def open_directories(top: str | os.PathLike[str]) -> None:
     """Let the owner list and change a directory and all below it, as far as that is possible."""
     found = [] if os.path.islink(top) else [os.fspath(top)]
     for directory in found:  # grows on the way
