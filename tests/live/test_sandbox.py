@@ -126,6 +126,29 @@ def test_reading_spoils_nothing_and_writing_does(sandbox, depot):
     assert sandbox.spoiled([x, y]) == ("d/x",)
 
 
+def test_an_input_that_a_task_has_made_unreadable_is_readable_for_others(sandbox, depot):
+    x, y = an_input("x", depot), an_input("y", depot)
+    Path(y.path).chmod(0)
+
+    sandbox.prepare([x, y], ())
+    Path("x").chmod(0)
+
+    assert sandbox.spoiled([x, y]) == ()
+    assert [Path(file.path).stat().st_mode & 0o777 for file in (x, y)] == [0o444, 0o444]
+
+
+def test_an_input_of_the_users_keeps_its_mode(sandbox, tmp_path):
+    mine = tmp_path / "mine"
+    mine.touch()
+    mine.chmod(0)
+    x = Input("x", str(mine), True)
+
+    sandbox.prepare([x], ())
+
+    assert sandbox.spoiled([x]) == ()
+    assert mine.stat().st_mode & 0o777 == 0
+
+
 def test_removing_or_replacing_its_own_link_spoils_nothing(sandbox, depot):
     x, y = an_input("x", depot), an_input("y", depot)
     sandbox.prepare([x, y], ())

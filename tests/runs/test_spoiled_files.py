@@ -42,6 +42,18 @@ def test_on_several_nodes_nobody_commits_what_was_read_from_a_spoiled_file(run, 
     assert set(Path("log").read_text().split()) == {"made"}
 
 
+def test_a_task_that_makes_its_input_unreadable_harms_no_other_reader(run):
+    wf = WorkflowBuilder("closed")
+    wf.command("echo right > x", outputs=["x"], id="maker")
+    wf.command("chmod 000 x", inputs=["x"], id="closer")
+    wf.command("cat x > r", inputs=["x"], outputs=["r"], after=["closer"], id="reader")
+
+    end = run(wf, "--keep", "all")
+
+    assert end.code == 0, end.reasons
+    assert [(OUTPUTS / name).read_text() for name in "xr"] == ["right\n"] * 2
+
+
 def test_readers_that_wait_for_a_core_do_not_get_a_spoiled_file(run, tmp_path):
     wf = WorkflowBuilder("spoiled")
     wf.command("echo right > x", outputs=["x"], id="maker")

@@ -182,6 +182,9 @@ def _fingerprint(file: Input) -> tuple[int, int]:
     """An input's size and time of change.
 
     Raises InputGone if it is missing, or InputChanged if it is a file of the user's.
+
+    The link that a task gets shares its mode with the file in the depot, so a task can make the
+    file unreadable for others. It is made readable again, before and after each task.
     """
     try:
         status = os.stat(file.path)
@@ -189,6 +192,8 @@ def _fingerprint(file: Input) -> tuple[int, int]:
         if file.outside:
             raise InputChanged(f"its input {file.name!r} is not there any more") from None
         raise InputGone(file.name) from None
+    if not (file.outside or status.st_mode & stat.S_IRUSR):
+        os.chmod(file.path, READ_ONLY | status.st_mode & EXECUTABLE)
     return status.st_size, status.st_mtime_ns
 
 
