@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ import pytest
 from blake3 import blake3
 
 from conformance.pulled_plug import Plug
+from conformance.store_cases import run_on
 from dataward.kernel import AsyncioKernel, VirtualKernel
 from dataward.kernel.realtime import new_event_loop
 from dataward.live.backlog import Backlog
@@ -232,20 +233,7 @@ class SimWorld:
         self.kernel.close()
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        ends: list[Callable[[], Any]] = []
-
-        async def main() -> None:
-            try:
-                result = await coroutine
-                ends.append(lambda: result)
-            except Exception as error:
-                problem = error
-                ends.append(lambda: _raise(problem))
-
-        fiber = self.kernel.spawn(main(), "main")
-        while not fiber.done():
-            assert self.kernel.step(), "it would wait for ever"
-        return ends[0]()
+        return run_on(self.kernel)(coroutine)
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -283,10 +271,6 @@ class SimWorld:
 
     def empty_out(self, node: str) -> None:
         self.machines[node].empty_out()
-
-
-def _raise(error: Exception) -> Any:
-    raise error
 
 
 WORLDS = ("live", "simulated")

@@ -70,6 +70,43 @@ class HandClock:
         self.now += seconds
 
 
+@dataclass
+class KernelClock:
+    """The clock of a virtual kernel, which a test moves by running it on."""
+
+    kernel: VirtualKernel
+
+    @property
+    def now(self) -> float:
+        return self.kernel.now()
+
+    def move(self, seconds: float) -> None:
+        self.kernel.run_until(self.kernel.now() + seconds)
+
+
+def run_on(kernel: VirtualKernel) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """What runs one coroutine after another on the same kernel, each to its end."""
+
+    def run(main: Coroutine[Any, Any, Any]) -> Any:
+        ends: list[tuple[Any, Exception | None]] = []
+
+        async def keep_end() -> None:
+            try:
+                ends.append((await main, None))
+            except Exception as error:
+                ends.append((None, error))
+
+        fiber = kernel.spawn(keep_end(), "main")
+        while not fiber.done():
+            assert kernel.step(), "it would wait for ever"
+        result, error = ends[0]
+        if error is not None:
+            raise error
+        return result
+
+    return run
+
+
 def run_alone(main: Coroutine[Any, Any, Any]) -> Any:
     return VirtualKernel().run(main)
 
@@ -135,7 +172,7 @@ class Asker:
     """Asks a store, one sentence a question. Attempts are named node.incarnation.count."""
 
     store: Store
-    clock: HandClock
+    clock: HandClock | KernelClock
     run: Callable[[Coroutine[Any, Any, Any]], Any]
     _requests: int = 0
 

@@ -6,10 +6,22 @@ Only `Store.call` and the clock are used, so that a store is free to keep its st
 import os
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from conformance.store_cases import HOLD, LEASE, STALE, Asker, HandClock, a_task, entry, run_alone
+from conformance.store_cases import (
+    HOLD,
+    LEASE,
+    STALE,
+    Asker,
+    HandClock,
+    KernelClock,
+    a_task,
+    entry,
+    run_alone,
+    run_on,
+)
 from dataward.kernel import VirtualKernel
 from dataward.model.answers import (
     Begun,
@@ -37,7 +49,10 @@ from dataward.model.operations import (
     Submit,
     shard_of,
 )
+from dataward.model.platform import StoreModel
 from dataward.model.states import TaskState
+from dataward.sim.interference import Interference
+from dataward.sim.store_service import StoreOf, StoreService
 from dataward.stores.embedded import EmbeddedSettings, EmbeddedStore
 from dataward.stores.memory import MemoryStore
 
@@ -79,6 +94,17 @@ def a_reopened_store(request: pytest.FixtureRequest, shards: int, **settings) ->
     return Asker(ReopenedStore(directory, clock, shards, **settings), clock, run_alone)
 
 
+def a_simulated_store(shards: int) -> Asker:
+    """Servers under virtual time, as one node reaches them when nothing interferes.
+
+    They answer at once, so that the clock moves only when a test moves it.
+    """
+    kernel = VirtualKernel()
+    model = StoreModel(shards, latency_seconds=0.0, service_seconds=0.0)
+    service = StoreService(kernel, model, Interference(Random(0)), lambda *applied: None)
+    return Asker(StoreOf(service, "n1"), KernelClock(kernel), run_on(kernel))
+
+
 STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {
     "memory": lambda _: a_memory_store(1),
     "memory, in shards": lambda _: a_memory_store(5),
@@ -87,6 +113,7 @@ STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {
     "embedded, compacted": lambda request: a_reopened_store(
         request, 2, compact_bytes_min=0, compact_ratio=0
     ),
+    "simulated": lambda _: a_simulated_store(5),
 }
 
 WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED = TaskState
