@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dataward import WorkflowBuilder
+from dataward import WorkflowBuilder, read_workflow, write_workflow
 from dataward.errors import BadNameError
 from runs.real_runs import OUTPUTS, RUN_DIRECTORY, hashes
 
@@ -249,3 +249,20 @@ def test_files_that_are_alike_come_and_go_each_by_itself(run):
 
     assert end.code == 0, end.reasons
     assert hashes(OUTPUTS).keys() == {"o58", "o59"}
+
+
+def test_a_file_that_is_declared_but_that_nobody_reads_or_writes_need_not_be_there(run):
+    wf = WorkflowBuilder("unused")
+    wf.file("unused", 5)
+    wf.command("echo made > out", outputs=["out"], id="maker")
+    wf.command("cat out > last", inputs=["out"], outputs=["last"], id="reader")
+    path = Path("w.json")
+    write_workflow(wf.build(), path)
+    assert "unused" in read_workflow(path).file_ids
+
+    first = run(path)
+    again = run(path)
+
+    assert first.counts == (2, 0, 0, 0)
+    assert again.counts == (0, 2, 0, 0)
+    assert {path.name for path in OUTPUTS.iterdir()} == {"last"}
