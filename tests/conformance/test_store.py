@@ -41,6 +41,7 @@ from dataward.model.operations import (
     Fail,
     Forget,
     Look,
+    OutputFile,
     QueueEntry,
     Recounted,
     ReportLoad,
@@ -317,6 +318,16 @@ def test_a_node_that_came_back_begins_anew_and_its_past_life_is_void(store):
     assert isinstance(store.commit("a", "n1.2.1"), Committed)
 
 
+@pytest.mark.parametrize("begun", ["n2.1.1", "n1.2.9"], ids=["elsewhere", "here"])
+def test_to_begin_voids_no_commit_that_the_store_forgot(store, begun):
+    store.submit(a_task("a"))
+    store.begin("a", begun)
+
+    store.begin("a", "n1.2.10")
+
+    assert isinstance(store.commit("a", "n1.1.1"), Committed)
+
+
 def test_a_fenced_incarnation_does_not_begin_but_the_next_one_does(store):
     store.submit(a_task("a"))
     store.take_over("a", "n1", incarnation=2)
@@ -385,6 +396,16 @@ def test_a_task_is_where_its_furthest_attempt_is(store):
     assert (with_both, with_one) == (STAGE_OUT, RUNNING)
 
 
+def test_a_task_is_where_its_furthest_attempt_is_whichever_began_first(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    states = [store.advance("a", attempt, RUNNING).state for attempt in ("n2.1.1", "n1.1.1")]
+
+    assert states == [RUNNING, RUNNING]
+
+
 def test_an_attempt_the_store_does_not_know_advances_nothing(store):
     store.submit(a_task("a"))
 
@@ -419,6 +440,20 @@ def test_a_commit_completes_the_task_and_says_whom_to_tell(store):
     assert committed.rivals == ("n2",)
     assert store.state("a") is COMPLETE
     assert store.look("a").live_attempts == 0
+
+
+def test_a_commit_says_how_the_files_were_written_and_all_are_told(store):
+    store.submit(a_task("a", children=["b"], outputs=["x", "y"]))
+    written = OutputFile("x", 7, "its digest")
+
+    committed = store.ask(Commit("a", "n1.1.1", "n1", (), 1, (written,)))
+
+    copies = (Copy("x", "n1", 7, "its digest"), Copy("y", "n1"))
+    assert committed.copies == copies
+    assert store.look("a").copies == copies
+    store.clock.move(STALE)
+    (found,) = store.patrol().undelivered
+    assert (found.copies, found.winner) == (copies, "n1.1.1")
 
 
 def test_the_first_commit_wins_and_later_ones_are_told_so(store):
@@ -535,6 +570,39 @@ def test_a_commit_the_store_forgot_is_accepted_when_it_is_reported_again(store):
     assert store.state("child") is COMPLETE
 
 
+def test_a_commit_whose_begin_was_forgotten_ends_the_attempts_of_others(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+
+    committed = store.commit("a", "n2.1.7")
+
+    assert committed.rivals == ("n1",)
+    assert store.look("a").live_attempts == 0
+    assert reasons(store.commit("a", "n1.1.1")) == ["finished"]
+
+
+def test_a_task_whose_begin_was_forgotten_has_heard_of_its_parents_once_it_is_committed(store):
+    a_chain(store)
+    store.commit("child", "n1.1.7")
+
+    reopened = store.reopen("child")
+
+    assert reopened.state is READY
+    assert store.begin("child", "n2.1.1").parents == {"parent": 1}
+
+
+def test_a_commit_claims_to_know_of_no_generation_of_a_parent_that_was_not_heard_of(store):
+    a_chain(store)
+    store.notify("child", "parent", 3)
+    store.begin("child", "n1.1.1")
+    store.begin("child", "n2.1.1")
+    store.postpone("child", "n1.1.1", "parent", 3)
+    store.commit("child", "n2.1.1")
+    store.reopen("child")
+
+    assert store.begin("child", "n3.1.1").parents == {"parent": 3}
+
+
 def test_a_failed_task_is_not_committed(store):
     store.submit(a_task("a"))
     store.begin("a", "n1.1.1")
@@ -576,6 +644,36 @@ def test_a_failure_with_retries_left_makes_the_task_ready_again(store):
 
     assert store.state("a") is READY
     assert isinstance(store.begin("a", "n1.1.2"), Begun)
+
+
+def test_a_failure_with_retries_left_stops_nobody(store):
+    store.submit(a_task("a", retries=1))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    assert store.fail("a", "n1.1.1").rivals == ()
+
+
+def test_a_final_failure_is_an_end_and_counted_like_one(store):
+    store.submit(a_task("new"), a_task("reopened"))
+    store.begin("new", "n1.1.1")
+    store.complete("reopened")
+    store.reopen("reopened")
+    store.begin("reopened", "n1.1.2")
+
+    failures = [store.fail("new", "n1.1.1"), store.fail("reopened", "n1.1.2")]
+
+    assert [failing.generation for failing in failures] == [1, 2]
+
+
+def test_a_final_failure_ends_every_attempt(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    store.fail("a", "n1.1.1")
+
+    assert store.look("a").live_attempts == 0
 
 
 def test_a_failure_repeated_is_answered_alike_and_counts_once(store):
@@ -677,6 +775,15 @@ def test_a_notice_repeated_to_a_task_that_went_on_changes_nothing(store):
     assert afterwards.state is COMPLETE
 
 
+def test_a_notice_repeated_with_other_places_is_believed(store):
+    a_chain(store)
+    store.notify("child", "parent", copies=[Copy("parent.out", "old")])
+
+    store.notify("child", "parent", copies=[Copy("parent.out", "new")])
+
+    assert store.begin("child", "n1.1.1").copies == (Copy("parent.out", "new"),)
+
+
 def test_a_notice_says_where_the_files_are_and_the_latest_generation_is_believed(store):
     a_chain(store)
     store.notify("child", "parent", 2, copies=[Copy("parent.out", "new")])
@@ -718,6 +825,20 @@ def test_a_child_fails_once_however_many_parents_do(store):
     assert not store.notify("child", "b", failed=True).granted
 
 
+def test_a_child_under_way_fails_with_the_first_of_its_parents_that_did(store):
+    store.submit(a_task("child", parents=["a", "b"]))
+    for parent in "ab":
+        store.notify("child", parent)
+    store.begin("child", "n1.1.1")
+    for parent in "ab":
+        store.notify("child", parent, failed=True)
+    store.postpone("child", "n1.1.1", "a")
+
+    granted = [store.notify("child", parent, failed=True).granted for parent in "ab"]
+
+    assert granted == [True, False]
+
+
 def test_a_task_that_failed_by_itself_is_not_failed_again_by_a_parent(store):
     a_child_under_way(store)
     store.fail("child", "n2.1.1")
@@ -751,6 +872,19 @@ def test_a_task_that_would_have_to_wait_for_a_failed_parent_fails(store):
     assert (postponed.state, postponed.granted) == (FAILED, True)
     store.clock.move(STALE)
     assert "child" in store.patrol().untold()
+
+
+def test_a_postponement_fails_a_task_only_if_it_waits_in_vain(store):
+    a_child_under_way(store)
+    store.begin("child", "n3.1.1")
+    store.notify("child", "parent", failed=True)
+
+    with_a_replica = store.postpone("child", "n2.1.1", "parent")
+    store.fail("child", "n3.1.1")
+    by_itself = store.postpone("child", "n3.1.1", "parent")
+
+    assert (with_a_replica.state, with_a_replica.granted) == (STAGE_IN, False)
+    assert (by_itself.state, by_itself.granted) == (FAILED, False)
 
 
 def test_a_task_that_waits_for_a_failed_parent_fails_with_its_last_replica(store):
@@ -855,6 +989,40 @@ def test_an_outbox_that_nobody_can_empty_does_not_keep_others_from_being_found(s
     assert {hopeless, other} <= set(found)
 
 
+def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
+    again, other = names_on_one_shard(store, 2)
+    store.submit(a_task(again), a_task(other))
+    store.begin(again, "n1.1.1")
+    store.take_over(again, "n1")
+    store.clock.move(1.0)
+    store.complete(other)
+    store.clock.move(1.0)
+    store.commit(again, "n2.1.1")
+
+    store.clock.move(STALE - 1.0)
+    first = store.patrol().untold()
+    store.clock.move(1.0)
+
+    assert first == [other]
+    assert store.patrol().untold() == [again]
+
+
+def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_others(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.take_over("a", "n1")
+    store.clock.move(STALE)
+    store.patrol()
+    store.commit("a", "n2.1.1")
+
+    store.clock.move(HOLD)
+    after_the_hold = store.patrol()
+    store.clock.move(STALE - HOLD)
+
+    assert not after_the_hold.undelivered
+    assert store.patrol().untold() == ["a"]
+
+
 def test_word_that_an_earlier_generation_was_told_does_not_empty_the_outbox(store):
     store.submit(a_task("a", children=["b"]))
     store.complete("a", "n1.1.1", 1)
@@ -932,6 +1100,42 @@ def test_a_reopened_task_is_found_until_it_is_placed(store):
     store.delivered("a", standing.generation, standing.placement)
     store.clock.move(STALE)
     assert not store.patrol().undelivered
+
+
+def test_a_task_reopened_before_its_end_was_told_is_found_until_it_is_placed(store):
+    store.submit(a_task("a", children=["b"]))
+    store.complete("a")
+    store.clock.move(STALE)
+
+    standing = store.reopen("a")
+
+    assert not store.patrol().undelivered
+    store.clock.move(STALE)
+    (found,) = store.patrol().undelivered
+    assert (found.task, found.placement, found.winner) == ("a", standing.placement, "")
+    store.delivered("a", standing.generation, standing.placement)
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_it_is_counted_how_often_a_task_became_ready_again(store):
+    store.submit(a_task("a"))
+    placements = [store.look("a").placement]
+    for node in ("n1", "n2"):
+        store.begin("a", f"{node}.1.1")
+        placements.append(store.take_over("a", node).placement)
+
+    assert placements == [0, 1, 2]
+
+
+def test_a_take_over_repeated_while_a_patrol_has_the_task_is_answered_alike(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    first = store.take_over("a", "n1")
+    store.clock.move(STALE)
+    store.patrol()
+
+    assert store.take_over("a", "n1") == first
 
 
 def test_a_task_that_begins_is_placed(store):
@@ -1018,6 +1222,24 @@ def test_a_finished_task_has_no_replicas(store):
     assert not store.replicate("a", "n1", "n2").granted
 
 
+def test_a_standing_says_whether_the_task_may_have_more_backups(store):
+    store.submit(a_task("a", backups_max=2))
+
+    more = [store.look("a").more_backups]
+    more += [store.replicate("a", "n1", node).more_backups for node in ("n2", "n3")]
+
+    assert more == [True, True, False]
+
+
+def test_a_node_that_runs_its_replica_is_told_to_stop_once(store):
+    store.submit(a_task("a"))
+    store.replicate("a", "n1", "n2")
+    store.begin("a", "n2.1.1")
+    store.begin("a", "n1.1.1")
+
+    assert store.commit("a", "n1.1.1").rivals == ("n2",)
+
+
 def test_those_who_were_given_a_replica_are_told_to_stop_when_another_wins(store):
     store.submit(a_task("a"))
     store.replicate("a", "n1", "n2")
@@ -1061,6 +1283,16 @@ def test_a_take_over_leaves_other_nodes_attempts_alone(store):
     assert isinstance(store.commit("a", "n2.1.1"), Committed)
 
 
+def test_a_node_that_was_taken_over_is_no_rival_of_those_that_go_on(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.begin("a", "n2.1.1")
+
+    store.take_over("a", "n1")
+
+    assert store.commit("a", "n2.1.1").rivals == ()
+
+
 def test_a_take_over_does_not_undo_a_commit(store):
     store.submit(a_task("a"))
     store.complete("a", "n1.1.1")
@@ -1087,6 +1319,18 @@ def test_a_task_whose_output_was_lost_is_ready_again_and_has_no_copies(store):
 
     assert (reopened.state, reopened.granted) == (READY, True)
     assert store.look("a").copies == ()
+
+
+def test_a_reopened_task_says_where_its_inputs_are(store):
+    a_chain(store)
+    copies = [Copy("parent.out", "n1")]
+    store.notify("child", "parent", copies=copies)
+    store.complete("child")
+
+    reopened = store.reopen("child")
+
+    assert reopened.inputs == a_task("child", parents=["parent"]).inputs
+    assert list(reopened.input_copies) == copies
 
 
 def test_a_reopened_task_runs_as_the_next_generation(store):
@@ -1218,6 +1462,28 @@ def test_a_postponement_repeated_is_answered_alike(store):
     assert store.notify("child", "parent", 2).state is READY
 
 
+def test_a_postponement_of_a_task_that_still_waits_counts_its_parent_once(store):
+    a_chain(store)
+
+    store.postpone("child", "n2.1.1", "parent", 1)
+    states = [store.notify("child", "parent", generation).state for generation in (1, 2)]
+
+    assert states == [WAITING, READY]
+
+
+def test_a_postponement_that_comes_late_does_not_lower_what_the_task_waits_for(store):
+    a_chain(store)
+    store.notify("child", "parent", 2)
+    store.begin("child", "n2.1.1")
+    store.begin("child", "n3.1.1")
+    store.postpone("child", "n2.1.1", "parent", 2)
+
+    late = store.postpone("child", "n3.1.1", "parent", 1)
+    states = [store.notify("child", "parent", generation).state for generation in (2, 3)]
+
+    assert [late.state, *states] == [WAITING, WAITING, READY]
+
+
 def test_two_attempts_that_miss_the_same_file_wait_once(store):
     a_child_under_way(store)
     store.begin("child", "n3.1.1")
@@ -1283,6 +1549,14 @@ def test_a_postponement_of_a_finished_task_changes_nothing(store):
     assert store.postpone("child", "n2.1.1", "parent").state is COMPLETE
 
 
+def test_a_postponement_of_a_finished_task_does_not_count_when_it_runs_again(store):
+    a_child_under_way(store)
+    store.commit("child", "n2.1.1")
+    store.postpone("child", "n2.1.1", "parent")
+
+    assert store.reopen("child").state is READY
+
+
 # --- copies ------------------------------------------------------------------------------------
 
 
@@ -1311,6 +1585,16 @@ def test_an_input_of_the_workflow_has_copies_under_its_own_name(store):
     assert found.copies == (Copy("input.fits", "n2"),)
 
 
+def test_an_input_without_copies_is_forgotten(store):
+    copy = Copy("input.fits", "n1")
+    store.ask(AddCopies("input.fits", (copy,)))
+
+    dropped = store.ask(DropCopies("input.fits", (copy,)))
+
+    assert dropped.unknown
+    assert store.look("input.fits").unknown
+
+
 def test_files_are_named_only_to_those_who_ask_for_them(store):
     store.submit(a_task("a"))
     store.complete("a", "n1.1.1")
@@ -1319,6 +1603,47 @@ def test_files_are_named_only_to_those_who_ask_for_them(store):
 
     assert isinstance(added, Standing)
     assert added.copies == ()
+
+
+def test_what_is_long_is_in_an_answer_only_where_it_is_asked_for(store):
+    a_chain(store)
+    store.notify("child", "parent", copies=[Copy("parent.out", "n1")])
+    store.begin("child", "n2.1.1")
+    store.commit("child", "n2.1.1")
+    there = (Copy("child.out", "n3"), Copy("child.out", "n4"))
+    place = (Copy("input.fits", "n1"),)
+
+    answers = [
+        *store.submit(a_task("child", parents=["parent"])),
+        store.notify("child", "parent"),
+        store.delivered("child"),
+        store.ask(AddCopies("child", there)),
+        store.ask(DropCopies("child", there[:1])),
+        store.ask(AddCopies("input.fits", place)),
+        store.ask(DropCopies("input.fits", (Copy("input.fits", "n9"),))),
+    ]
+
+    for answer in answers:
+        assert (answer.copies, answer.inputs, answer.input_copies) == ((), (), ())
+        assert not answer.granted
+
+
+def test_only_a_failed_task_names_its_children(store):
+    store.submit(*(a_task(name, children=["z"]) for name in ("ready", "complete", "failed")))
+    store.complete("complete")
+    store.begin("failed", "n1.1.1")
+    store.fail("failed", "n1.1.1")
+
+    children = [store.look(name).children for name in ("ready", "complete", "failed")]
+
+    assert children == [(), (), ("z",)]
+
+
+def test_what_never_ended_is_of_no_generation(store):
+    store.submit(a_task("a"))
+    store.ask(AddCopies("input.fits", (Copy("input.fits", "n1"),)))
+
+    assert [store.look(name).generation for name in ("a", "input.fits", "unknown")] == [0, 0, 0]
 
 
 # --- leases ------------------------------------------------------------------------------------
@@ -1330,6 +1655,14 @@ def test_a_node_nobody_has_heard_of_is_not_up(store):
     assert not store.probe("nobody").up
     assert not queued_for.up
     assert not store.probe("stranger").up
+
+
+def test_a_probe_says_who_the_node_is_and_what_waits_for_it(store):
+    store.join("n1", incarnation=3)
+    store.enqueue("n1", entry("a", seconds=2.0))
+
+    assert store.probe("n1") == Membership("n1", True, True, 3, 1, 2.0, 0)
+    assert store.probe("nobody") == Membership("nobody", False, False, -1, 0, 0.0, 0)
 
 
 def test_a_node_is_up_from_joining_until_its_lease_expires(store):
@@ -1376,6 +1709,38 @@ def test_a_node_that_never_joined_has_no_lease_to_renew(store):
 
 def test_joining_twice_is_answered_alike(store):
     assert store.join("n1") == store.join("n1")
+
+
+def test_joining_again_renews_the_lease_and_leaves_all_else_as_it_is(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    store.claim("n1")
+    store.ask(ReportLoad("n1", 5.0))
+    store.clock.move(0.9 * LEASE)
+
+    store.join("n1")
+
+    store.clock.move(0.9 * LEASE)
+    assert store.probe("n1") == Membership("n1", True, True, 1, 0, 5.0, 0)
+    assert store.claimed("n1") == []
+
+
+def test_a_node_that_comes_back_has_nothing_waiting_at_it_yet(store):
+    store.join("n1", incarnation=1)
+    store.ask(ReportLoad("n1", 5.0))
+
+    assert store.join("n1", incarnation=2).load_seconds == 0.0
+
+
+def test_an_outdated_renewal_neither_lengthens_the_lease_nor_reports_a_load(store):
+    store.join("n1", incarnation=2)
+    store.clock.move(0.9 * LEASE)
+
+    store.renew("n1", incarnation=1, load=9.0)
+
+    assert store.probe("n1").load_seconds == 0.0
+    store.clock.move(0.2 * LEASE)
+    assert not store.probe("n1").up
 
 
 def test_an_outdated_incarnation_can_neither_join_nor_renew_nor_claim(store):
@@ -1427,6 +1792,23 @@ def test_the_load_of_a_node_counts_what_is_queued_for_it(store):
     assert store.probe("n1").load_seconds == 4.0
 
 
+def test_a_queue_that_is_empty_is_no_load_at_all(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a", seconds=0.1), entry("b", seconds=0.2))
+
+    store.claim("n1")
+
+    assert store.probe("n1").load_seconds == 0.0
+
+
+def test_a_node_is_not_declared_dead_at_the_very_end_of_its_lease(store):
+    store.join("n1")
+    store.clock.move(LEASE)
+
+    assert store.ask(Seize("n1", 1)).current
+    assert store.renew("n1").current
+
+
 def test_a_node_is_declared_dead_only_once_its_lease_has_expired(store):
     store.join("n1")
 
@@ -1449,6 +1831,16 @@ def test_a_node_that_came_back_is_not_declared_dead_for_its_past_life(store):
     seized = store.ask(Seize("n1", 1))
 
     assert not seized.current
+    assert store.renew("n1", incarnation=2).current
+
+
+def test_a_node_late_in_its_present_life_is_not_declared_dead_for_its_past_one(store):
+    store.join("n1", incarnation=1)
+    store.join("n1", incarnation=2)
+    store.clock.move(2 * LEASE)
+
+    store.ask(Seize("n1", 1))
+
     assert store.renew("n1", incarnation=2).current
 
 
@@ -1506,6 +1898,17 @@ def test_a_claim_that_comes_after_a_later_one_takes_nothing(store):
 
     assert late.entries == ()
     assert store.probe("n1").queued == 1
+
+
+def test_a_node_that_came_back_numbers_its_claims_anew(store):
+    store.join("n1", incarnation=1)
+    store.claim("n1", request=7)
+    store.join("n1", incarnation=2)
+    store.enqueue("n1", entry("a"))
+
+    claimed = store.claim("n1", incarnation=2, request=1)
+
+    assert [e.task for e in claimed.entries] == ["a"]
 
 
 def test_a_task_queued_twice_is_claimed_once(store):
@@ -1583,6 +1986,17 @@ def test_letting_go_without_a_ticket_drops_whatever_there_is(store):
     assert not store.patrol().orphans
 
 
+def test_letting_go_without_a_ticket_leaves_other_tasks_where_they_are(store):
+    store.join("n1")
+    store.enqueue("n1", entry("held"), entry("other", 2.0), entry("queued", 3.0))
+    store.claim("n1", limit=2)
+
+    store.let_go("n1", ("held", -1))
+
+    store.clock.move(2 * LEASE)
+    assert store.patrol().orphaned("n1") == ["other", "queued"]
+
+
 def test_an_outdated_incarnation_lets_go_of_nothing(store):
     store.join("n1", incarnation=1)
     store.enqueue("n1", entry("a"))
@@ -1631,6 +2045,36 @@ def test_a_node_that_restates_what_it_holds_holds_that_and_the_rest_is_queued(st
     store.let_go("n1", *zip(("b", "forgotten"), stated.tickets, strict=True))
     store.clock.move(2 * LEASE)
     assert store.patrol().orphaned("n1") == ["a"]
+
+
+def test_what_was_held_besides_is_queued_as_it_was_said_last(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"), entry("b"))
+    store.claim("n1")
+    store.enqueue("n1", entry("a", 5.0), entry("c", 4.0))
+
+    store.ask(Restate("n1", 1, (entry("b"),)))
+    claimed = store.claim("n1")
+
+    assert [(e.task, e.priority) for e in claimed.entries] == [("c", 4.0), ("a", 5.0)]
+    assert store.claimed("n1") == []
+
+
+def test_a_task_restated_that_was_queued_again_is_held_once_with_the_newer_ticket(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"))
+    (old,) = store.claim("n1").tickets
+    store.enqueue("n1", entry("a"))
+
+    stated = store.ask(Restate("n1", 1, (entry("a"),)))
+
+    assert [e.task for e in stated.entries] == ["a"]
+    assert stated.tickets > (old,)
+    assert store.claimed("n1") == []
+    store.let_go("n1", ("a", old))
+    store.let_go("n1", ("a", stated.tickets[0]))
+    store.clock.move(2 * LEASE)
+    assert not store.patrol().orphans
 
 
 def test_a_restatement_repeated_is_answered_alike(store):
@@ -1737,6 +2181,35 @@ def test_a_patrol_finds_no_more_orphans_than_its_limit(store):
     found = store.patrol(limit=2)
 
     assert len(found.orphaned("stranger")) == 2
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_the_limit_of_a_patrol_is_for_all_the_dead_together_and_the_rest_can_be_found_at_once(
+    store, limit
+):
+    dead = names_on_one_shard(store, 3)
+    for node in dead:
+        store.enqueue(node, entry("a"), entry("b"))
+    store.clock.move(1.0)
+
+    first = [e.task for o in store.patrol(limit=limit).orphans for e in o.entries]
+    rest = store.patrol()
+
+    assert len(first) == limit
+    assert all(orphans.entries for orphans in rest.orphans)
+    untouched = 3 - (limit + 1) // 2
+    assert len(rest.orphans) == untouched
+
+
+def test_a_lease_that_was_shortened_is_not_looked_for_at_its_old_end(store):
+    store.join("n1", incarnation=1, lease=1000.0)
+    store.join("n1", incarnation=2, lease=10.0)
+    store.clock.move(11.0)
+    store.patrol()
+
+    store.clock.move(1000.0)
+
+    assert not store.patrol().orphans
 
 
 def test_orphans_that_found_a_home_are_not_found_again_and_the_rest_are(store):

@@ -1,10 +1,11 @@
 """Any sequence of operations, in any order, doubled and out of date, against books kept apart."""
 
 from collections import defaultdict
+from copy import deepcopy
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -21,6 +22,7 @@ from dataward.model.operations import (
     DropCopies,
     Enqueue,
     Fail,
+    Forget,
     Join,
     LetGo,
     Look,
@@ -41,8 +43,10 @@ from dataward.model.operations import (
     TakeOver,
 )
 from dataward.model.states import ALLOWED, FINAL, TaskState
+from dataward.stores import task_rules
 from dataward.stores.shard import Shard
 from dataward.stores.task_record import TaskRecord, incarnation_of
+from dataward.stores.task_rules import SUSPECTS_MAX, TRIM_TASKS
 
 # a -> (b, c) -> d -> e
 SPECS = {
@@ -384,6 +388,35 @@ def test_steps_that_were_never_reported_are_in_the_history_all_the_same():
     ]
 
 
+def test_a_failure_says_how_far_the_attempt_had_come():
+    shard = a_shard(a_task("a"))
+    shard.apply(Begin("a", "n1.1.1", "n1"), 1.0)
+
+    shard.apply(Fail("a", "n1.1.1", "its own error", ((TaskState.RUNNING, 2.0),)), 9.0)
+
+    assert shard.tasks["a"].history[-2:] == [(2.0, TaskState.RUNNING), (9.0, TaskState.FAILED)]
+
+
+def test_steps_told_out_of_order_or_not_an_attempts_to_take_are_passed_over():
+    shard = a_shard()
+    shard.apply(Begin("a", "n1.1.1", "n1"), 1.0)
+    told = (
+        (TaskState.RUNNING, 2.0),
+        (TaskState.COMPLETE, 3.0),
+        (TaskState.STAGE_IN, 4.0),
+        (TaskState.STAGE_OUT, 5.0),
+        (TaskState.RUNNING, 6.0),
+    )
+
+    shard.apply(Commit("a", "n1.1.1", "n1", told, 1), 9.0)
+
+    assert shard.tasks["a"].history[-3:] == [
+        (2.0, TaskState.RUNNING),
+        (5.0, TaskState.STAGE_OUT),
+        (9.0, TaskState.COMPLETE),
+    ]
+
+
 @pytest.mark.parametrize(("said", "noted"), [(1.0, 5.0), (99.0, 6.0)], ids=["slow", "fast"])
 def test_a_clock_that_is_off_does_not_put_history_out_of_order(said, noted):
     shard = a_shard()
@@ -404,6 +437,39 @@ def test_a_reopened_task_is_not_counted_as_complete():
     assert (counted, shard.complete) == (1, 0)
 
 
+def test_tasks_that_failed_are_counted_also_those_that_failed_with_a_parent():
+    shard = a_shard(a_task("a", children=["b"]), a_task("b", parents=["a"]), a_task("c"))
+    counts = [shard.failed]
+    for failure in (Fail("a", "n1.1.1", "its own error"), Notify("b", "a", 1, True)):
+        shard.apply(Begin("a", "n1.1.1", "n1"), 1.0)
+        shard.apply(failure, 2.0)
+        shard.apply(failure, 3.0)
+        counts.append(shard.failed)
+
+    assert counts == [0, 1, 2]
+
+
+def test_an_attempt_that_committed_is_no_longer_in_line_to_be_asked_after():
+    shard = a_shard()
+    shard.apply(Begin("a", "n1.1.1", "n1"), 0.0)
+
+    shard.apply(Commit("a", "n1.1.1", "n1", (), 1), 1.0)
+
+    assert not shard._begun
+
+
+def test_a_patrol_asks_after_so_many_attempts_and_the_next_after_the_others():
+    names = [f"t{i}" for i in range(SUSPECTS_MAX + 3)]
+    shard = a_shard(*map(a_task, names))
+    for name in names:
+        shard.apply(Begin(name, f"n1.1.{name[1:]}", "n1"), 0.0)
+    patrol = Patrol(0, "n1", 1000, 10.0, 50.0)
+
+    asked = [[each.task for each in shard.apply(patrol, 50.0).suspects] for _ in range(3)]
+
+    assert asked == [names[:SUSPECTS_MAX], names[SUSPECTS_MAX:], []]
+
+
 def test_the_queue_of_a_dead_node_does_not_fill_up_with_what_was_taken_from_it():
     shard = Shard(0)
     for _ in range(1000):
@@ -411,6 +477,37 @@ def test_the_queue_of_a_dead_node_does_not_fill_up_with_what_was_taken_from_it()
         shard.apply(LetGo("dead", -1, (("a", -1),)), 0.0)
 
     assert len(shard.nodes["dead"]._heap) < 100
+
+
+def test_a_queue_does_not_fill_up_with_what_is_queued_again_and_again():
+    shard = Shard(0)
+    for _ in range(1000):
+        shard.apply(Enqueue("n1", (entry("a"),)), 0.0)
+
+    assert len(shard.nodes["n1"]._heap) < 100
+
+
+def test_a_queue_that_is_let_go_of_is_empty():
+    shard = Shard(0)
+    names = [f"t{i}" for i in range(1000)]
+    shard.apply(Enqueue("dead", tuple(map(entry, names))), 0.0)
+
+    shard.apply(LetGo("dead", -1, tuple((name, -1) for name in names)), 0.0)
+
+    assert len(shard.nodes["dead"]._heap) < 100
+
+
+def test_tasks_are_claimed_by_urgency_after_outdated_entries_were_dropped():
+    shard = Shard(0)
+    shard.apply(Join("n1", 1, 50.0), 0.0)
+    names = [f"t{i:02}" for i in range(50)]
+    for round in range(10):
+        entries = tuple(entry(name, float(-i)) for i, name in enumerate(names))
+        shard.apply(Enqueue("n1", entries), float(round))
+
+    claimed = shard.apply(Claim("n1", 1, 1, 100, 0.0), 10.0)
+
+    assert [each.task for each in claimed.entries] == names[::-1]
 
 
 def test_renewing_does_not_lengthen_the_list_of_leases():
@@ -437,6 +534,16 @@ def test_a_shard_that_lost_writes_asks_one_patrol_at_a_time_for_a_recount():
     assert not shard.apply(patrol, 100.0).recount_due
 
 
+def test_patrols_that_come_often_do_not_put_a_recount_off():
+    shard = a_shard()
+    shard.epoch = 1
+    patrol = Patrol(0, "n1", 10, 10.0, 99.0)
+
+    due = [shard.apply(patrol, at).recount_due for at in (0.0, 2.0, 4.0, 6.0)]
+
+    assert due == [True, False, False, True]
+
+
 def test_a_generation_given_after_a_loss_was_never_given_before():
     shard = a_shard()
     first = shard.apply(Commit("a", "n1.1.1", "n1", (), 1), 1.0)
@@ -448,6 +555,24 @@ def test_a_generation_given_after_a_loss_was_never_given_before():
     assert second.generation > first.generation
 
 
+def test_a_ticket_given_after_a_loss_was_never_given_before():
+    shard = Shard(0)
+    shard.apply(Join("n1", 1, 50.0), 0.0)
+    earlier = deepcopy(shard)
+    shard.apply(Enqueue("n1", (entry("a"),)), 1.0)
+    lost = shard.apply(Claim("n1", 1, 1, 10, 0.0), 1.0)
+    earlier.epoch = 1
+
+    earlier.apply(Enqueue("n1", (entry("a"),)), 2.0)
+    given = earlier.apply(Claim("n1", 1, 2, 10, 0.0), 2.0)
+    stated = earlier.apply(Restate("n1", 1, (entry("b"),)), 2.0)
+    late = earlier.apply(LetGo("n1", 1, (("a", lost.tickets[0]), ("b", lost.tickets[0]))), 3.0)
+
+    assert len({*lost.tickets, *given.tickets, *stated.tickets}) == 3
+    assert late.queued == 1  # a, which the node did not state
+    assert list(earlier.nodes["n1"].held) == ["b"]
+
+
 def test_a_spec_is_kept_as_it_was_submitted():
     spec = a_task("a", retries=3)
     shard = a_shard(spec)
@@ -455,3 +580,122 @@ def test_a_spec_is_kept_as_it_was_submitted():
     begun = shard.apply(Begin("a", "n1.1.1", "n1"), 1.0)
 
     assert begun.spec == spec
+
+
+# --- recounts, and what is forgotten -----------------------------------------------------------
+
+
+def finish_and_forget(shard: Shard, task: str) -> None:
+    shard.apply(Commit(task, "n1.1.1", "n1", (), 1), 1.0)
+    assert shard.apply(Forget(task), 2.0).unknown
+
+
+def pages(shard: Shard, limit: int) -> list[list[str]]:
+    """What each page of one recount has, first to last."""
+    found, cursor = [], 0
+    while cursor != -1:
+        page = shard.apply(Recount(0, cursor, limit), 3.0)
+        found.append([each.task for each in page.tasks])
+        assert page.cursor == -1 or page.cursor > cursor
+        cursor = page.cursor
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 99])
+def test_a_recount_has_every_task_on_one_page_from_the_first_to_the_last(limit):
+    names = ["first", "second", "third", "last"]
+    shard = a_shard(*map(a_task, names))
+
+    found = pages(shard, limit)
+
+    assert found == [names[start : start + limit] for start in range(0, 4, limit)]
+
+
+def test_the_names_of_tasks_that_were_forgotten_do_not_pile_up():
+    shard = Shard(0)
+    kept = []
+    for i in range(3 * TRIM_TASKS):
+        shard.apply(Submit(a_task(f"t{i}")), 0.0)
+        finish_and_forget(shard, f"t{i}")
+        kept.append(len(shard._submitted))
+
+    assert max(kept) <= TRIM_TASKS + 1
+    assert not any(pages(shard, 10))
+
+
+def test_names_are_dropped_many_at_once():
+    shard = Shard(0)
+    kept = []
+    for i in range(TRIM_TASKS):
+        shard.apply(Submit(a_task(f"t{i}")), 0.0)
+        finish_and_forget(shard, f"t{i}")
+        kept.append(len(shard._submitted))
+
+    assert kept == list(range(1, TRIM_TASKS + 1))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 500])
+def test_no_name_is_dropped_of_a_task_still_known(place):
+    gone = [f"t{i}" for i in range(TRIM_TASKS + 100)]
+    shard = a_shard(*map(a_task, [*gone[:place], "first", *gone[place:], "last"]))
+
+    for name in gone:
+        finish_and_forget(shard, name)
+
+    assert [task for page in pages(shard, 100) for task in page] == ["first", "last"]
+
+
+@pytest.mark.parametrize("cursor", [0, 10, TRIM_TASKS, TRIM_TASKS + 50, TRIM_TASKS + 90])
+def test_a_recount_goes_on_where_it_was_though_names_were_dropped_meanwhile(cursor):
+    gone = [f"t{i}" for i in range(TRIM_TASKS + 50)]
+    left = [f"u{i}" for i in range(100)]
+    shard = a_shard(*map(a_task, gone + left))
+    for name in gone[: 3 * len(gone) // 4]:
+        finish_and_forget(shard, name)
+    before = shard.apply(Recount(0, cursor, 10), 3.0)
+    for name in gone[3 * len(gone) // 4 :]:
+        finish_and_forget(shard, name)
+    for i in range(TRIM_TASKS):
+        shard.apply(Submit(a_task(f"v{i}")), 4.0)
+        finish_and_forget(shard, f"v{i}")
+
+    rest, at = [], before.cursor
+    while at != -1:
+        page = shard.apply(Recount(0, at, 10), 5.0)
+        rest += [each.task for each in page.tasks]
+        at = page.cursor
+
+    assert shard._forgotten == len(gone)
+    assert rest == left[max(0, before.cursor - len(gone)) :]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.just("submit"), st.just("page"), st.integers(0, 30)), min_size=5, max_size=80
+    ),
+    st.integers(1, 4),
+)
+def test_whatever_ends_or_comes_meanwhile_a_recount_has_each_that_stays_once(steps, limit):
+    shard, stays, cursor, found = Shard(0), {}, 0, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_rules, "TRIM_TASKS", 2)
+        for number, step in enumerate(["submit"] * 8 + steps + ["page"] * 100):
+            if step == "submit":
+                stays[f"t{number}"] = None
+                shard.apply(Submit(a_task(f"t{number}")), 0.0)
+            elif step == "page" and cursor != -1:
+                page = shard.apply(Recount(0, cursor, limit), 0.0)
+                found += [each.task for each in page.tasks]
+                cursor = page.cursor
+            elif step != "page" and stays:
+                task = list(stays)[step % len(stays)]
+                del stays[task]
+                finish_and_forget(shard, task)
+            if cursor == -1 and step == "page":
+                break
+    known = set(stays)
+
+    assert cursor == -1
+    assert len(found) == len(set(found))
+    assert known <= set(found)
