@@ -3,7 +3,18 @@
 import pytest
 
 from builders import a_diamond
-from dataward.model.answers import Answer, Begun, Committed, Findings, Membership, Orphans, Standing
+from dataward.model.answers import (
+    Answer,
+    Begun,
+    Committed,
+    Findings,
+    Membership,
+    Orphans,
+    Refusal,
+    Refused,
+    Standing,
+)
+from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import (
     AttemptAdvanced,
     AttemptBegan,
@@ -11,40 +22,65 @@ from dataward.model.events import (
     FileEvicted,
     FileMoved,
     FileStored,
+    NodeJoined,
     NodeLost,
 )
 from dataward.model.operations import (
     Begin,
     Commit,
     Join,
+    Look,
     Operation,
+    OutputFile,
+    Probe,
     Renew,
     Reopen,
+    Replicate,
     Seize,
     TakeOver,
     TaskSpec,
+    shard_of,
 )
 from dataward.model.states import AttemptOutcome, TaskState
-from dataward.model.workflow import FileId, TaskId
+from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.sim.campaign import run_trial, small_cluster
+from dataward.sim.faults import FaultPlan
 from dataward.sim.invariants import Checker, InvariantBroken
+from dataward.sim.parts import SimDisk
 from dataward.stores.shard import Shard
+from dataward.strategies.registry import STRATEGIES
+
+COMPLETE_SPLIT = (TaskId("split"), TaskState.COMPLETE, 1)
 
 
 class Books:
     """A checker over the diamond on nodes a (two cores) and b (one), and a clock moved by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, workflow: Workflow | None = None, shards: int = 1) -> None:
         self.now = 0.0
-        self.checker = Checker(a_diamond(), 1, {"a": 2, "b": 1}, lambda: self.now)
+        self.unsafe: dict[str, set[FileId]] = {"a": set(), "b": set()}
+        self.checker = Checker(
+            workflow or a_diamond(),
+            shards,
+            {"a": 2, "b": 1},
+            lambda: self.now,
+            self.unsafe.__getitem__,
+        )
         self.shard = Shard(0)
 
     def saw(self, operation: Operation, answer: Answer) -> None:
         self.checker.on_applied(operation, answer, self.shard)
 
-    def commit(self, task: str, attempt: str = "a.1.1", generation: int = 1) -> None:
+    def commit(
+        self,
+        task: str,
+        attempt: str = "a.1.1",
+        generation: int = 1,
+        outputs: tuple[OutputFile, ...] = (),
+    ) -> None:
         node = attempt.split(".")[0]
         answer = Committed(TaskId(task), generation, (), (), ())
-        self.saw(Commit(TaskId(task), attempt, node), answer)
+        self.saw(Commit(TaskId(task), attempt, node, outputs=outputs), answer)
 
     def begin(self, task: str, attempt: str = "a.1.9") -> None:
         spec = TaskSpec(TaskId(task), "", (), (), (), (), 1.0, 1, 0, 0, "a", 1.0, 0)
@@ -132,6 +168,56 @@ def test_a_finished_task_never_starts_again() -> None:
         books.begin("split")
 
 
+def test_a_task_is_still_finished_if_it_was_not_reopened() -> None:
+    books = Books()
+    books.commit("split")
+    books.saw(Reopen(TaskId("split"), 7), Standing(TaskId("split"), TaskState.COMPLETE, 1))
+    books.saw(Replicate(TaskId("split"), "a", "b"), Standing(*COMPLETE_SPLIT, granted=True))
+
+    with pytest.raises(InvariantBroken, match="split is finished"):
+        books.begin("split")
+
+
+def test_what_was_refused_did_not_happen() -> None:
+    books = Books()
+    books.commit("split", "a.1.1")
+    refused = Refused(TaskId("split"), Refusal.FINISHED, TaskState.COMPLETE)
+
+    books.saw(Commit(TaskId("split"), "b.1.1", "b"), refused)
+    books.saw(Begin(TaskId("split"), "b.1.2", "b"), refused)
+    books.saw(Begin(TaskId("join"), "b.1.3", "b"), refused)
+    books.saw(Look(TaskId("split")), Standing(*COMPLETE_SPLIT))
+
+
+def test_a_commit_is_noticed_whose_output_is_not_synced() -> None:
+    books = Books()
+    written = (OutputFile(FileId("a"), 10), OutputFile(FileId("b"), 20))
+    books.unsafe["a"].add(FileId("b"))
+
+    with pytest.raises(InvariantBroken, match="split was committed before b was synced"):
+        books.commit("split", "a.1.1", outputs=written)
+    books.unsafe["a"].clear()
+    books.commit("split", "a.1.1", outputs=written)
+
+
+def test_what_others_have_not_synced_is_no_matter_to_a_commit() -> None:
+    books = Books()
+    books.unsafe["a"].add(FileId("c"))
+    books.unsafe["b"].add(FileId("a"))
+
+    books.commit("split", "a.1.1", outputs=(OutputFile(FileId("a"), 10),))
+
+
+def test_a_run_whose_disks_do_not_sync_is_complained_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forget_to_sync(disk: SimDisk) -> None:
+        pass
+
+    monkeypatch.setattr(SimDisk, "sync", forget_to_sync)
+
+    with pytest.raises(InvariantBroken, match="split was committed before a was synced"):
+        run_trial(a_diamond(), small_cluster(1), STRATEGIES["adage"], FaultPlan(), 1)
+
+
 def test_nobody_is_declared_dead_while_its_lease_holds() -> None:
     books = Books()
     books.join()
@@ -152,6 +238,64 @@ def test_a_renewal_makes_a_lease_longer() -> None:
 
     with pytest.raises(InvariantBroken, match="a was declared dead"):
         books.find_orphans_of("a")
+
+
+def test_a_renewal_that_is_refused_lengthens_nothing() -> None:
+    books = Books()
+    books.saw(Renew("a", 1, 0.0), Membership("a", False, False, -1, 0, 0.0, 0))
+    books.join()
+    books.now = 9.0
+    books.saw(Renew("a", 1, 0.0), Membership("a", False, False, 2, 0, 0.0, 0))
+    books.now = 10.5
+
+    books.find_orphans_of("a")
+
+
+def test_a_probe_lengthens_no_lease() -> None:
+    books = Books()
+    books.saw(Probe("b"), Membership("b", True, False, -1, 0, 0.0, 0))
+    books.join()
+    books.now = 9.0
+    books.saw(Probe("a"), Membership("a", True, True, 1, 0, 0.0, 0))
+    books.now = 10.5
+
+    books.find_orphans_of("a")
+
+
+def test_to_ask_after_a_node_that_is_up_or_was_reborn_is_not_to_declare_it_dead() -> None:
+    books = Books()
+    books.join(incarnation=2)
+
+    books.saw(Seize("a", 2), Membership("a", True, True, 2, 0, 0.0, 0))
+    books.saw(Seize("a", 1), Membership("a", False, True, 2, 0, 0.0, 0))
+
+    with pytest.raises(InvariantBroken, match="split was taken from a, whose lease still holds"):
+        books.take_over("split", incarnation=2)
+
+
+def test_a_node_that_never_joined_has_no_lease_that_could_hold() -> None:
+    books = Books()
+
+    books.find_orphans_of("a", incarnation=1)
+    books.take_over("split", "b", incarnation=1)
+
+
+def test_an_earlier_life_may_be_declared_dead_at_any_time() -> None:
+    books = Books()
+    books.join(incarnation=2)
+
+    books.find_orphans_of("a", incarnation=1)
+
+
+def test_a_lease_is_kept_by_the_shard_of_its_node() -> None:
+    books = Books(shards=5)
+    for node in ("a", "b"):
+        books.shard = Shard(shard_of(Probe(node), 5))
+        books.join(node)
+        books.shard = Shard((books.shard.index + 1) % 5)
+
+        with pytest.raises(InvariantBroken, match=f"{node} was declared dead"):
+            books.find_orphans_of(node)
 
 
 def test_tasks_are_taken_only_from_the_dead() -> None:
@@ -218,13 +362,51 @@ def test_cores_are_free_again_after_an_attempt_or_a_crash() -> None:
     books.runs("join", "b", 3)
 
 
+def test_cores_are_free_again_once_a_task_has_run() -> None:
+    books = Books()
+    books.runs("left", "b", 1)
+
+    books.checker.on_event(AttemptAdvanced(0.0, TaskId("left"), "b.1.1", "b", TaskState.STAGE_OUT))
+
+    books.runs("right", "b", 2)
+
+
+def test_a_task_takes_the_cores_it_asks_for_or_all_there_are() -> None:
+    wf = WorkflowBuilder("wide")
+    wf.task("wide", cores=2)
+    wf.task("wider", cores=8)
+    books = Books(wf.build())
+    books.runs("wider", "b")
+    books.runs("wide", "a")
+
+    with pytest.raises(InvariantBroken, match="a runs more than its 2 cores can"):
+        books.runs("wider", "a", 2)
+
+
+def test_every_event_is_seen_and_most_are_no_news() -> None:
+    books = Books()
+
+    books.checker.on_event(NodeJoined(0.0, "a", 1))
+
+    assert books.checker.checks == 1
+
+
 def test_nothing_is_lost() -> None:
     books = Books()
     books.commit_all()
 
     with pytest.raises(InvariantBroken, match="1 tasks have no outcome"):
         books.checker.at_end(3, 0)
+    with pytest.raises(InvariantBroken, match="1 tasks have no outcome"):
+        books.checker.at_end(2, 1)
     books.checker.at_end(4, 0)
+
+
+def test_a_task_that_failed_need_not_have_been_committed() -> None:
+    books = Books()
+    books.commit("split")
+
+    books.checker.at_end(1, 3)
 
 
 def test_nothing_is_called_complete_that_nobody_committed() -> None:
