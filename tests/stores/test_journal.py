@@ -15,11 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataward.errors import FormatError
-from dataward.stores.journal import DirectoryInUse, DirectoryLock, Journal
+from dataward.stores.journal import (
+    DirectoryInUse,
+    DirectoryLock,
+    Journal,
+    is_abandoned,
+    is_locked,
+)
 
 PAYLOADS = [b"first", b"", b"the second, a longer one", b"last"]
 HEADER_BYTES = 36
 FRAME_BYTES = 32  # besides the payload
+SALT = slice(20, 28)
 
 
 @pytest.fixture
@@ -161,6 +168,17 @@ def test_zeros_at_the_end_are_cut_off(path):
     assert path.read_bytes() == whole
 
 
+def test_a_torn_frame_that_speaks_of_the_salt_is_cut_off_all_the_same(path):
+    journal = Journal.create(path, [b"first"])
+    whole = path.read_bytes()
+    journal.append(2 * whole[SALT] + b"and more")
+    journal.close()
+    path.write_bytes(path.read_bytes()[:-1])
+
+    assert read(path) == [b"first"]
+    assert path.read_bytes() == whole
+
+
 def test_frames_of_another_journal_are_not_taken_for_its_own(path):
     """A disk may show blocks of a file that was there before."""
     other = write(path.with_name("other"))
@@ -172,7 +190,7 @@ def test_frames_of_another_journal_are_not_taken_for_its_own(path):
 
 
 def test_nothing_that_can_be_written_as_text_imitates_a_frame(path):
-    salt = write(path)[20:28]
+    salt = write(path)[SALT]
 
     assert salt[0] == 0xFF  # which is in no UTF-8
 
@@ -184,15 +202,29 @@ def test_damage_that_good_frames_follow_is_an_error_that_says_where_and_changes_
     whole = write(path)
     for place in range(HEADER_BYTES, starts()[-2]):
         bad = max(start for start in starts() if start <= place)
+        good = min(start for start in starts() if start > place)
         damaged = _flipped(whole, place)
         path.write_bytes(damaged)
 
-        with pytest.raises(FormatError, match="damaged; good again from byte") as caught:
+        with pytest.raises(FormatError, match=f"damaged; good again from byte {good}") as caught:
             read(path)
 
         assert caught.value.place == f"byte {bad}"
         assert "restore" in caught.value.remedy
         assert path.read_bytes() == damaged
+
+
+def test_a_damaged_frame_that_speaks_of_the_salt_does_not_hide_the_good_one_after_it(path):
+    journal = Journal.create(path, [b"first"])
+    whole = path.read_bytes()
+    journal.append(2 * whole[SALT])
+    good = journal.size_bytes
+    journal.append(b"last")
+    journal.close()
+    path.write_bytes(_flipped(path.read_bytes(), len(whole)))
+
+    with pytest.raises(FormatError, match=f"good again from byte {good}"):
+        read(path)
 
 
 @pytest.mark.parametrize("lost", [3, FRAME_BYTES, FRAME_BYTES + len(PAYLOADS[2])])
@@ -307,6 +339,15 @@ def test_a_frame_and_a_successor_are_synced_before_they_count(path, monkeypatch)
     assert done == ["pwrite", "fdatasync", "fsync", "replace", "fsync"]
 
 
+def test_a_successor_is_synced_when_all_of_it_is_written(path, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(os, "fsync", lambda file: sizes.append(os.fstat(file).st_size))
+
+    Journal.create(path, PAYLOADS).close()
+
+    assert sizes[0] == path.stat().st_size
+
+
 def test_what_a_killed_process_wrote_but_did_not_sync_is_synced_before_it_is_built_on(
     path, monkeypatch
 ):
@@ -366,3 +407,41 @@ def test_a_directory_is_held_once_in_one_process_too(tmp_path):
 
     lock.release()
     DirectoryLock(tmp_path).release()
+
+
+def test_whoever_holds_a_directory_says_so_in_the_place_of_those_before(tmp_path):
+    (tmp_path / "lock").write_text("123456789\n")
+
+    lock = DirectoryLock(tmp_path)
+
+    assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+    lock.release()
+
+
+def test_a_refusal_says_which_directory_and_by_whom_if_that_is_known(tmp_path):
+    known, unknown = DirectoryInUse(tmp_path, "7"), DirectoryInUse(tmp_path, "")
+
+    assert (known.directory, known.process) == (tmp_path, "7")
+    assert "in use by process 7;" in str(known)
+    assert "in use by another process;" in str(unknown)
+
+
+def test_a_directory_is_locked_while_it_is_held_and_abandoned_after(tmp_path):
+    def looks() -> tuple[bool, bool]:
+        return is_locked(tmp_path), is_abandoned(tmp_path)
+
+    never = looks()
+    lock = DirectoryLock(tmp_path)
+    held = looks()
+    lock.release()
+
+    assert never == (False, False)
+    assert held == (True, False)
+    assert looks() == (False, True)
+
+
+def test_a_directory_that_somebody_is_about_to_lock_is_not_abandoned(tmp_path):
+    (tmp_path / "lock").touch()
+
+    assert not is_abandoned(tmp_path)
+    assert not is_locked(tmp_path)
