@@ -1,8 +1,8 @@
 """What `Disk` promises, held against the depot on a real disk and the simulated one.
 
 A power cut is real for the simulated disk. For the depot it is worked out from what was synced, and
-when: see `pulled_plug`. What `sync` makes safe is what tasks wrote here; a copy that was fetched has
-its original elsewhere.
+when: see `pulled_plug`. What `sync` makes safe is what tasks wrote here; a copy that was fetched
+has its original elsewhere.
 
 `Disk.journal` reads so: a commit that the store acknowledged is remembered by the disk, or the
 store cannot forget it. The simulated disk does the first, and the depot's store the second.
