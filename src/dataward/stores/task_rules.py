@@ -93,7 +93,7 @@ class TaskRules:
                 return Refused(op.task, why, record.state)
             incarnation = incarnation_of(op.attempt)
             if record.attempts:
-                self._forget_past_lives(record, op.node, incarnation)
+                self._forget_past_incarnations(record, op.node, incarnation)
                 if any(attempt.node == op.node for attempt in record.attempts.values()):
                     return Refused(op.task, Refusal.UNDER_WAY_HERE, record.state)
                 if len(record.attempts) > record.spec.backups_max:
@@ -110,7 +110,7 @@ class TaskRules:
             parents=dict(record.notices),
         )
 
-    def _forget_past_lives(self, record: TaskRecord, node: NodeId, incarnation: int) -> None:
+    def _forget_past_incarnations(self, record: TaskRecord, node: NodeId, incarnation: int) -> None:
         """End attempts of the node's earlier incarnations: those no longer run."""
         if any(a.node == node and a.incarnation < incarnation for a in record.attempts.values()):
             record.fence(node, incarnation - 1)
