@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -428,6 +429,21 @@ def test_a_disk_that_really_fails_stops_the_store(tmp_path, monkeypatch):
     assert "Input/output error" in store.failure
     store.close()
     assert known(tmp_path, "kept", "a") == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("error", "passed_on"), [(OSError("full"), False), (KeyboardInterrupt(), True)]
+)
+def test_work_done_at_once_tells_of_its_error_and_passes_on_only_an_interruption(error, passed_on):
+    told = []
+
+    def work():
+        raise error
+
+    with pytest.raises(KeyboardInterrupt) if passed_on else nullcontext():
+        embedded.at_once(work, told.append)
+
+    assert told == [error]
 
 
 def test_those_waiting_when_a_store_is_closed_are_told(run):
