@@ -174,7 +174,7 @@ def test_what_a_node_has_not_or_has_otherwise_is_not_fetched(threads, backlog):
     (here, there), (_, network), events = two_nodes(threads, backlog)
     write(here, a=b"one")
 
-    with pytest.raises(TransferFailed, match="another"):
+    with pytest.raises(TransferFailed, match="different"):
         fetch(network, InputFile("a", 3, "t", digest(b"other")), "n0")
     with pytest.raises(TransferFailed, match="no 'b'"):
         fetch(network, InputFile("b", 3, "t"), "n0")
