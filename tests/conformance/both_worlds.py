@@ -134,10 +134,10 @@ class LiveWorld:
                 os.makedirs(f"{depot}/incoming", exist_ok=True)
                 place = f"{depot}/incoming/{self._words}"
                 os.rename(path, place)
-                written.append(Written(name, len(content), "", place))
+                written.append(Written(name, len(content), "", place, 0))
             else:
                 place = put_in_depot(str(path), depot, digest, str(self._words))
-                written.append(Written(name, len(content), digest, place))
+                written.append(Written(name, len(content), digest, place, 0))
             self._digests[name] = digest
         self.disks[node].wrote(task, tuple(written))
         outputs = tuple(OutputFile(name, len(content)) for name, content in contents.items())

@@ -53,7 +53,7 @@ def write(disk: DepotDisk, word: str = "1", **contents: bytes) -> list[OutputFil
     for name, content in contents.items():
         Path(name).write_bytes(content)
         place = put_in_depot(name, disk.directory, digest(content), f"{name}-{word}")
-        written.append(Written(name, len(content), digest(content), place))
+        written.append(Written(name, len(content), digest(content), place, 0))
     disk.wrote("t", tuple(written))
     return list(AsyncioKernel().run(disk.store_outputs(a_spec(*contents))))
 
@@ -73,7 +73,7 @@ def test_a_large_output_is_hashed_and_named_by_the_node(threads, backlog):
     incoming = Path(disk.directory) / "incoming"
     incoming.mkdir()
     (incoming / "x-1").write_bytes(b"large")
-    disk.wrote("t", (Written("big", 5, "", str(incoming / "x-1")),))
+    disk.wrote("t", (Written("big", 5, "", str(incoming / "x-1"), 0),))
 
     (stored,) = AsyncioKernel().run(disk.store_outputs(a_spec("big")))
 

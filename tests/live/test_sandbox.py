@@ -126,6 +126,36 @@ def test_reading_spoils_nothing_and_writing_does(sandbox, depot):
     assert sandbox.spoiled([x, y]) == ("d/x",)
 
 
+def stored(sandbox: Sandbox, depot: str, content: str = "content") -> Input:
+    """An input as the depot remembers it: with the size and time of what a task wrote."""
+    sandbox.prepare((), ["x"])
+    Path("x").write_text(content)
+    (made,) = sandbox.take_out(["x"], depot)
+    return Input("x", made.path, False, made.size_bytes, made.modified_ns)
+
+
+def test_an_input_as_it_was_stored_is_linked_in(sandbox, depot):
+    x = stored(sandbox, depot)
+
+    sandbox.prepare([x], ())
+
+    assert Path("x").read_text() == "content"
+
+
+@pytest.mark.parametrize("change", ["content", "time"])
+def test_an_input_that_another_task_has_just_spoiled_is_gone_for_all(change, sandbox, depot):
+    x = stored(sandbox, depot)
+    os.chmod(x.path, 0o644)
+    if change == "content":
+        Path(x.path).write_text("spoiled, and longer")
+    os.utime(x.path, ns=(0, x.modified_ns + 1))
+
+    with pytest.raises(InputGone, match="x"):
+        sandbox.prepare([x], ())
+
+    assert not os.path.exists(x.path)
+
+
 def test_an_input_that_a_task_has_made_unreadable_is_readable_for_others(sandbox, depot):
     x, y = an_input("x", depot), an_input("y", depot)
     Path(y.path).chmod(0)

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -35,6 +35,7 @@ class Place:
     size_bytes: int
     digest: str
     outside: bool
+    modified_ns: int = 0  # when its content was written; 0: not known
 
 
 class _Source(NamedTuple):
@@ -97,7 +98,7 @@ class DepotDisk:
                 digest, path = written.digest, written.path
                 if not digest:
                     digest, path = await self._store_large(path)
-                places.append(Place(path, written.size_bytes, digest, False))
+                places.append(Place(path, written.size_bytes, digest, False, written.modified_ns))
         except DiskFull:
             for path in (*(place.path for place in places), *(one.path for one in outputs)):
                 self._backlog.add(partial(_remove, path))
@@ -160,7 +161,7 @@ class DepotDisk:
     def inputs_of(self, task: TaskSpec) -> tuple[Input, ...]:
         places = self._places
         return tuple(
-            Input(file.id, place.path, place.outside)
+            Input(file.id, place.path, place.outside, place.size_bytes, place.modified_ns)
             for file in task.inputs
             for place in (places[file.id],)
         )
@@ -207,7 +208,7 @@ class DepotDisk:
             except OSError as error:
                 problem = error.strerror or str(error)
                 raise TransferFailed(f"{file!r} cannot be copied: {problem}") from error
-            place = Place(own, place.size_bytes, place.digest, False)
+            place = replace(place, path=own)
         self._add(file, place, _Source(owner, False))
         return place
 
@@ -256,5 +257,6 @@ def depot_contents(depot: Path) -> dict[str, Place]:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
             digest = digest_in(entry.name)
-            found[digest] = Place(entry.path, status.st_size, digest, False)
+            modified_ns = status.st_mtime_ns
+            found[digest] = Place(entry.path, status.st_size, digest, False, modified_ns)
     return found

@@ -30,6 +30,8 @@ class Input(NamedTuple):
     name: str
     path: str
     outside: bool  # not in the depot: a symbolic link, since it may be on another disk
+    size_bytes: int = 0
+    modified_ns: int = 0  # when its content was written; 0: not known
 
 
 class Order(NamedTuple):
@@ -62,6 +64,7 @@ class Written(NamedTuple):
     size_bytes: int
     digest: str
     path: str
+    modified_ns: int
 
 
 class Report(NamedTuple):

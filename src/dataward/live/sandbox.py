@@ -56,6 +56,10 @@ class Sandbox:
         for file in inputs:
             _make_parents(file.name)
             self._linked[file.name] = _fingerprint(file)
+            if _is_spoiled(file, self._linked[file.name]):
+                # By a task whose runner process has not looked yet: nobody may read the file.
+                os.unlink(file.path)
+                raise InputGone(file.name)
             if file.outside:
                 os.symlink(file.path, file.name)
             else:
@@ -145,10 +149,11 @@ class Sandbox:
             else:
                 os.rename(name, path)
             os.chmod(path, mode)
-            return Written(name, size_bytes, "", path)
+            return Written(name, size_bytes, "", path, os.stat(path).st_mtime_ns)
         os.chmod(name, mode)
         digest = _digest(name)
-        return Written(name, size_bytes, digest, put_in_depot(name, depot, digest, word))
+        place = put_in_depot(name, depot, digest, word)
+        return Written(name, size_bytes, digest, place, status.st_mtime_ns)
 
     def tidy(self) -> None:
         """Empty the directory for the next task, or make it again if the task removed it.
@@ -195,6 +200,11 @@ def _fingerprint(file: Input) -> tuple[int, int]:
     if not (file.outside or status.st_mode & stat.S_IRUSR):
         os.chmod(file.path, READ_ONLY | status.st_mode & EXECUTABLE)
     return status.st_size, status.st_mtime_ns
+
+
+def _is_spoiled(file: Input, fingerprint: tuple[int, int]) -> bool:
+    """Whether a depot's file was written to since it was stored."""
+    return bool(file.modified_ns) and fingerprint != (file.size_bytes, file.modified_ns)
 
 
 def _digest(path: str) -> str:
