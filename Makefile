@@ -10,6 +10,8 @@ SEED ?=
 SEEDS ?= 1000
 # make bench B=peers runs one bench; B="peers --quick" a small one.
 B ?=
+# make mutants M="--rooms stores --count 20" tries some of them.
+M ?=
 
 # What runs as root is run once more as somebody who is not: the rooms that read, write and remove
 # what tasks have made, and the file with the one other test that root cannot run. Left out are long
@@ -20,7 +22,7 @@ U ?= tests/live tests/runs tests/calls tests/cli tests/formats/test_content.py \
 	cli/test_bound.py cli/test_generate.py cli/test_inspect.py cli/test_seeds.py \
 	cli/test_simulate.py)
 
-.PHONY: run test test-unprivileged check lint fix types bench sim clean
+.PHONY: run test test-unprivileged check lint fix types bench mutants sim clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -66,6 +68,11 @@ sim: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench $(B)
+
+mutants: $(READY)
+	@$(BIN)/python -c 'import coverage' 2> /dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --group mutants
+	$(BIN)/python -m bench mutants $(M)
 
 clean:
 	rm -rf $(VENV) .venv-peers build .mypy_cache .ruff_cache .pytest_cache .hypothesis
