@@ -1,4 +1,4 @@
-"""Which node a task goes to: every component that sends a task somewhere asks `Homes`.
+"""Which node a task goes to: whoever has a task that needs a node asks `Homes`.
 
 A strategy supplies the rule. The rule is a plain function of the task, the occasion, and a view of
 the nodes; `Homes` makes that view.

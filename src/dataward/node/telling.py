@@ -1,4 +1,4 @@
-"""Emits the events about a node's attempts; each kind of event is made in one place."""
+"""Emits the events about what became of a node's attempts."""
 
 from dataward.model.events import AttemptAdvanced, AttemptEnded, AttemptMeasured, TaskFinished
 from dataward.model.ids import NOBODY, AttemptId, NodeId, node_of

@@ -5,7 +5,9 @@ depot/NODE/    files between tasks, named by content; removed when no task needs
 work/          the private directories of running tasks
 store/         the journal of the run under way; merged into `outcomes` when it ends
 outcomes       the last outcome of every task, so that it need not run again
+digests        of input files that have been read, so that they need not be read again
 1/  2/ ...     a record of each run: events, logs, the workflow, and `run.json`
+dataward.json  marks the directory as one of runs; `lock` keeps a second run out
 """
 
 import os
