@@ -369,6 +369,28 @@ def test_a_fetched_copy_becomes_the_original_when_made_here() -> None:
     place.check()
 
 
+def test_what_is_made_here_while_it_is_fetched_counts_once_and_stays_the_original() -> None:
+    place = Place(files=3)
+    place.other.stored.put(FileId("x"), 100 * MB, "t", written=True)
+    maker = a_task("t", writes=["x"])
+    reader = a_task(reads=["x"], made_by="t")
+
+    async def make_it_meanwhile() -> None:
+        fetching = place.kernel.spawn(place.depot.bring(begun(reader, Copy(FileId("x"), "n1"))))
+        await place.kernel.sleep(0.1)
+        place.depot.keep_outputs(maker.id, await place.depot.store_outputs(maker))
+        await fetching.join()
+        place.depot.release(reader)
+        for file in ("a", "b", "c"):
+            await place.visit(file)
+
+    place.do(make_it_meanwhile)
+
+    assert any(isinstance(event, FileMoved) and event.file == "x" for event in place.events)
+    assert "x" not in place.evicted()
+    place.check()
+
+
 def test_after_a_crash_only_what_was_committed_is_kept() -> None:
     place = Place()
     stored = place.machine.stored

@@ -214,13 +214,23 @@ class Depot:
                     raise
             finally:
                 self._transfers.give_back()
-            owner = file.producer or file.id
-            self._held[file.id] = _Held(file.size_bytes, owner, original=False)
-            self._stored(file.id, file.size_bytes)
-            self.outbox.announce(owner, Copy(file.id, self.world.node))
+            self._keep_copy(file)
         finally:
             del self._arriving[file.id]
             arrival.set()
+
+    def _keep_copy(self, file: InputFile) -> None:
+        """Hold a file that has arrived, and tell the others.
+
+        If a task has made it here meanwhile, it is held already, and stays the original it is.
+        """
+        if file.id in self._held:
+            self.used_bytes -= file.size_bytes
+            return
+        owner = file.producer or file.id
+        self._held[file.id] = _Held(file.size_bytes, owner, original=False)
+        self._stored(file.id, file.size_bytes)
+        self.outbox.announce(owner, Copy(file.id, self.world.node))
 
     async def _try_sources(self, file: InputFile, sources: list[NodeId]) -> None:
         """Try every known copy, in random order so that the load spreads, several times over."""
