@@ -340,3 +340,15 @@ def test_one_that_lost_its_lease_forgets_what_it_had_to_say_of_its_tasks() -> No
     assert [commit.task for commit in abandoned] == ["t"]
     assert not outbox.is_busy
     assert outbox.take() == [AddCopies("maker", (Copy("f", "n0"),))]  # the file is still here
+
+
+def test_a_commit_that_is_only_said_again_is_not_lost_with_the_lease() -> None:
+    outbox = FakeWorld().state.outbox
+    acknowledged = Commit("old", "n0.1.1", "n0")
+    outbox.recommit(acknowledged)
+    propose(outbox, "new", "n0.1.2")
+
+    (abandoned,) = outbox.forget()
+
+    assert abandoned.task == "new"
+    assert outbox.take() == [acknowledged]

@@ -149,11 +149,14 @@ class Outbox:
         return self._proposed.pop(attempt, None) is not None
 
     def forget(self) -> list[Commit]:
-        """The proposed commits of an incarnation that lost its lease; its reports are dropped."""
+        """The proposed commits of an incarnation that lost its lease; its reports are dropped.
+
+        A commit that is only reported again stays: nobody else will report it.
+        """
         abandoned = [o for o in self._proposed.values() if isinstance(o, Commit)]
+        self._outcomes = [o for o in self._outcomes if o.attempt not in self._proposed]
         self._proposed.clear()
         self._advances.clear()
-        self._outcomes.clear()
         self._let_go.clear()
         return abandoned
 
