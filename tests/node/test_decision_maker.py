@@ -3,7 +3,7 @@
 from typing import Any
 
 from dataward.model.answers import Claimed
-from dataward.model.operations import Claim, Enqueue, Seize
+from dataward.model.operations import Claim, Enqueue, ReportLoad, Seize
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.identity import Holding
 from node.fake_world import FakeWorld, a_queue_entry
@@ -136,3 +136,13 @@ def test_a_hint_that_comes_during_a_claim_makes_for_another() -> None:
     place.pass_time()
 
     assert "late" in place.state.queue
+
+
+def test_the_load_of_what_was_claimed_is_to_be_told_though_nothing_else_happens() -> None:
+    place = Place()
+    place.queued("a", "b")
+
+    place.look()
+    place.do(place.state.outbox.due())
+
+    assert place.state.outbox.take() == [ReportLoad("n0", place.state.queue.load_seconds)]

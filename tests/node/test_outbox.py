@@ -352,3 +352,12 @@ def test_a_commit_that_is_only_said_again_is_not_lost_with_the_lease() -> None:
 
     assert abandoned.task == "new"
     assert outbox.take() == [acknowledged]
+
+
+def test_a_load_told_by_the_way_is_not_said_again() -> None:
+    world = FakeWorld()
+    world.state.queue.put(a_queue_entry("a"))
+
+    assert world.state.outbox.load_told() == world.state.queue.load_seconds > 0
+
+    assert world.state.outbox.take() == []

@@ -44,7 +44,7 @@ class DecisionMaker:
                 incarnation,
                 self._requests,
                 self.settings.claim_max,
-                state.queue.load_seconds,
+                state.outbox.load_told(),
             ),
             Claimed,
         )
@@ -56,4 +56,5 @@ class DecisionMaker:
             identity.holdings[entry.task] = Holding(entry, ticket)
             if entry.task not in state.attempts:
                 state.queue.put(entry)
+        state.outbox.load_changed()
         return claimed.left > 0

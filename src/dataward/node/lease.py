@@ -63,7 +63,7 @@ class Lease:
 
     async def _renew(self) -> None:
         incarnation = self.state.identity.incarnation
-        renew = Renew(self.world.node, incarnation, self.state.queue.load_seconds)
+        renew = Renew(self.world.node, incarnation, self.state.outbox.load_told())
         member = await self.store.ask(renew, Membership)
         if not member.current:
             self.state.lose_lease(incarnation)

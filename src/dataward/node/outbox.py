@@ -129,6 +129,11 @@ class Outbox:
         if change > self._settings.load_report_share * self._reported_load_seconds:
             self._filled.set()
 
+    def load_told(self) -> float:
+        """The load, for an operation that tells it to the store by the way."""
+        self._reported_load_seconds = self._queue.load_seconds
+        return self._reported_load_seconds
+
     # --- outcomes on their way -------------------------------------------------------------------
 
     def is_about(self, task: TaskId) -> bool:
@@ -187,8 +192,7 @@ class Outbox:
             incarnation = self._identity.incarnation
             operations.append(LetGo(self._node, incarnation, tuple(self._let_go)))
         if self._queue.load_seconds != self._reported_load_seconds:
-            self._reported_load_seconds = self._queue.load_seconds
-            operations.append(ReportLoad(self._node, self._reported_load_seconds))
+            operations.append(ReportLoad(self._node, self.load_told()))
         self._advances = {}
         self._outcomes, self._later, self._let_go = [], [], []
         return operations
