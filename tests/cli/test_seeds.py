@@ -9,13 +9,16 @@ from cli.conftest import Dataward
 from dataward.cli import seeds
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.seeds import Verdict
+from dataward.sim.healing import Healing
+
+HEALING = Healing(repeated=2, waited_seconds=0.5)
 
 
 @pytest.fixture
 def _every_third_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def try_seed(seed: int, faults: str) -> Verdict:
         problem = "" if seed % 3 else "InvariantBroken: t1 was committed twice"
-        return Verdict(seed, "montage", problem, checks=10, faults=2)
+        return Verdict(seed, "montage", problem, checks=10, faults=2, healing=HEALING)
 
     def in_this_process(chosen: list[int], faults: str) -> Iterator[Verdict]:
         return (try_seed(seed, faults) for seed in chosen)
@@ -60,6 +63,22 @@ def test_json_has_every_failing_seed(dataward: Dataward) -> None:
     document = json.loads(said.out)
     assert (document["faults"], document["seeds"], document["failed"]) == ("chaos", 60, 20)
     assert [verdict["seed"] for verdict in document["verdicts"]] == list(range(0, 60, 3))
+
+
+def test_without_faults_nothing_heals(dataward: Dataward) -> None:
+    said = dataward("seeds", "--seed", "6", "--faults", "none")
+
+    assert said.out.splitlines()[-1] == "healing: none"
+
+
+@pytest.mark.usefixtures("_every_third_fails")
+def test_healing_is_totalled_beside_the_verdicts(dataward: Dataward) -> None:
+    text = dataward("seeds", "-n", "3", "--faults", "crashes")
+    document = json.loads(dataward("seeds", "-n", "3", "--json").out)
+
+    assert text.out.splitlines()[-1] == "healing: repeated 6, waited seconds 2"
+    assert document["healing"]["repeated"] == 6
+    assert document["healing"]["waited_seconds"] == 1.5
 
 
 @pytest.mark.usefixtures("_every_third_fails")

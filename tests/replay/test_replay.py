@@ -57,3 +57,19 @@ def test_events_depend_on_the_seed(montage: Path, tmp_path: Path) -> None:
     )
 
     assert one != other
+
+
+def test_what_a_seed_heals_does_not_depend_on_the_hash_seed() -> None:
+    said = [
+        subprocess.run(
+            [sys.executable, "-m", "dataward.cli.main", "seeds", "--seed", "19", "--json"],
+            check=True,
+            capture_output=True,
+            timeout=60,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        ).stdout
+        for hash_seed in HASH_SEEDS
+    ]
+
+    assert b'"repeated"' in said[0]
+    assert said[1:] == [said[0]] * 2

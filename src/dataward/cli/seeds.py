@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from dataward.generate import generate
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import impatient, run_trial, small_cluster
 from dataward.sim.faults import parse_faults
+from dataward.sim.healing import Healing
 from dataward.strategies.registry import STRATEGIES
 
 SHAPES = (
@@ -41,6 +42,7 @@ class Verdict:
     problem: str
     checks: int = 0
     faults: int = 0
+    healing: Healing = field(default_factory=Healing)
 
 
 def seeds_command(
@@ -54,6 +56,11 @@ def seeds_command(
 
     Each seed draws its own cluster, settings and faults. A seed that fails is printed with the
     command that replays it.
+
+    *Healing* is what had to be put right on the way: runs repeated, tasks taken over or made
+    again, leases lost, notices found undelivered, bytes moved again, seconds that work or news of
+    it waited. Without faults there must be none. With faults, a seed that heals more than its
+    faults explain fails, and so does one whose nodes keep anything after the last task.
 
     Examples:
 
@@ -79,8 +86,10 @@ def seeds_command(
             replay = f"  replay: dataward seeds --seed {verdict.seed} --faults {faults}"
             watching.print(f"{problem}\n{replay}", soft_wrap=True)
     bad = [verdict for verdict in verdicts if verdict.problem]
+    healing = sum((verdict.healing for verdict in verdicts), Healing())
     if json:
-        print_json({"faults": faults, "seeds": len(chosen), "failed": len(bad), "verdicts": bad})
+        document = {"faults": faults, "seeds": len(chosen), "failed": len(bad)}
+        print_json({**document, "healing": healing, "verdicts": bad})
     else:
         checks, hits = sum(v.checks for v in verdicts), sum(v.faults for v in verdicts)
         stdout_console().print(
@@ -88,8 +97,15 @@ def seeds_command(
             f"{hits:,} faults, {checks:,} checks, {time.perf_counter() - began:.0f} s",
             soft_wrap=True,
         )
+        stdout_console().print(f"healing: {_healing_line(healing)}", soft_wrap=True)
     if bad:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _healing_line(healing: Healing) -> str:
+    """What was healed at all, in one line."""
+    totals = ((name.replace("_", " "), total) for name, total in asdict(healing).items())
+    return ", ".join(f"{name} {total:,.0f}" for name, total in totals if total) or "none"
 
 
 def _verdicts(chosen: list[int], faults: str) -> Iterator[Verdict]:
@@ -110,7 +126,7 @@ def try_seed(seed: int, faults: str) -> Verdict:
         trial = run_trial(workflow, small_cluster(seed), strategy, parse_faults(faults), seed)
     except Exception as error:
         return Verdict(seed, workflow.name, f"{type(error).__name__}: {error}")
-    return Verdict(seed, workflow.name, "", trial.checks, trial.faults)
+    return Verdict(seed, workflow.name, "", trial.checks, trial.faults, trial.healing)
 
 
 _made: dict[int, Workflow] = {}

@@ -35,6 +35,13 @@ class Capacity:
         self._memory.give_back(min(task.memory_bytes, self._memory.total))
         self._cores.give_back(min(task.cores, self._cores.total))
 
+    def loose_ends(self) -> dict[str, int]:
+        """How many places are taken; all 0 when no task runs."""
+        return {
+            "cores taken": round(self._cores.total - self._cores.free),
+            "bytes of memory taken": round(self._memory.total - self._memory.free),
+        }
+
     def learn(self, seconds: float) -> None:
         """Record a task's run time: while tasks are short, some may wait at the runner."""
         self._lead.learn(seconds)

@@ -301,6 +301,17 @@ class Depot:
         now = self.world.kernel.now()
         self.world.emit(FileEvicted(now, file, self.world.node, size_bytes))
 
+    def loose_ends(self) -> dict[str, int]:
+        """How much of each kind is kept for tasks under way; all 0 when none is."""
+        held_bytes = sum(held.size_bytes for held in self._held.values())
+        return {
+            "pinned files": len(self._pins),
+            "files to drop after their task": len(self._unwanted),
+            "arriving files": len(self._arriving),
+            "transfers under way": round(self._transfers.total - self._transfers.free),
+            "bytes in use beyond the files held": self.used_bytes - held_bytes,
+        }
+
     # --- room ------------------------------------------------------------------------------------
 
     def make_room(self, size_bytes: int) -> None:

@@ -45,6 +45,9 @@ class Herald:
         self._notices.append(notice)
         self._work.set()
 
+    def loose_ends(self) -> dict[str, int]:
+        return {"notices to deliver": len(self._notices)}
+
     def cascade(self, child: Standing) -> None:
         """Report a task that failed with its parent, and tell its own children soon."""
         tell_finished(self.world, child.task, NOBODY, TaskState.FAILED, child.generation)

@@ -41,7 +41,7 @@ class Node:
         self._validator = Validator(world, settings, store, state, patrol)
         self._balancer = LoadBalancer(world, settings, store, state, placer)
         setbacks = Setbacks(world, settings, store, state, placer, herald)
-        capacity = Capacity(world, settings)
+        self._capacity = capacity = Capacity(world, settings)
         self._executor = Executor(world, store, state, depot, capacity, setbacks)
         self._fibers: list[Fiber[None]] = []
 
@@ -89,6 +89,26 @@ class Node:
     @property
     def incarnation(self) -> int:
         return self._state.identity.incarnation
+
+    @property
+    def load_seconds(self) -> float:
+        """How much work waits in the ready queue: what the store should be told."""
+        return self._state.queue.load_seconds
+
+    @property
+    def is_missing_work(self) -> bool:
+        """Whether tasks wait in the ready queue though fewer are under way than there are cores."""
+        state = self._state
+        return bool(state.queue) and len(state.attempts) < self._world.cores
+
+    def loose_ends(self) -> dict[str, int]:
+        """How many of each thing the node keeps that must be 0 when there is no work left."""
+        return {
+            **self._state.loose_ends(),
+            **self._depot.loose_ends(),
+            **self._capacity.loose_ends(),
+            **self._herald.loose_ends(),
+        }
 
     async def _join(self) -> None:
         """Join, take over the files on the disk, and only then ask for tasks."""

@@ -165,6 +165,16 @@ class Outbox:
         self._let_go.clear()
         return abandoned
 
+    def loose_ends(self) -> dict[str, int]:
+        """How much of each kind is still to be said."""
+        return {
+            "outcomes on their way": len(self._proposed),
+            "outcomes to send": len(self._outcomes),
+            "attempts whose advances are to send": len(self._advances),
+            "tasks to let go of": len(self._let_go),
+            "other operations to send": len(self._later),
+        }
+
     # --- for the committer -----------------------------------------------------------------------
 
     async def due(self) -> None:

@@ -11,14 +11,17 @@ from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 from dataward.world import Kernel
 
-PAST_MAX = 1000  # outdated heap entries that may be kept
 UNKNOWN_SECONDS = 1.0  # the load of a task whose run time is not known
 
 
 class ReadyQueue:
-    """The most urgent task, to run, and the least urgent, to give, are found in O(log n)."""
+    """The most urgent task, to run, and the least urgent, to give, are found in O(log n).
 
-    def __init__(self, kernel: Kernel) -> None:
+    ``past_max`` outdated heap entries may be kept.
+    """
+
+    def __init__(self, kernel: Kernel, past_max: int = 1000) -> None:
+        self._past_max = past_max
         self.grown = kernel.flag()  # set while there is a task to take
         self.offered = kernel.flag()  # set while there is a task to give
         self.wanted = kernel.flag()  # set when the decision maker should claim more
@@ -64,7 +67,7 @@ class ReadyQueue:
 
     def _tidy(self) -> None:
         """Drop outdated entries from the heap of the least urgent, before they outnumber others."""
-        if len(self._patient) > 2 * len(self._givable) + PAST_MAX:
+        if len(self._patient) > 2 * len(self._givable) + self._past_max:
             self._patient = [item for item in self._patient if self._is_here(*item[1:])]
             heapify(self._patient)
 
@@ -131,6 +134,15 @@ class ReadyQueue:
     def clear(self) -> None:
         for task in list(self._entries):
             self.remove(task)
+
+    def loose_ends(self) -> dict[str, int]:
+        """How many entries of each kind are kept; all 0 when there is no work left."""
+        return {
+            "tasks in the ready queue": len(self._entries),
+            "tasks in the ready queue noted as shared": len(self._shared),
+            "tasks in the ready queue noted as givable": len(self._givable),
+            "past entries at the near end": len(self._urgent) + len(self._replicas),
+        }
 
 
 def weight(entry: QueueEntry) -> float:

@@ -38,6 +38,7 @@ class NodeSettings:
     outcome_seconds: float = 0.0  # ours: the same for outcomes, while the node has other work
     unawaited_seconds: float = 0.0  # ours: how much longer for outcomes that no task waits for
     load_report_share: float = 0.25  # ours: a load that changed by this share is reported
+    past_entries_max: int = 1000  # ours: outdated entries that a ready queue may keep
 
     def __post_init__(self) -> None:
         for name in ("claim_max", "transfers_max", "fetch_rounds", "patrol_limit"):

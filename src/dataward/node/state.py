@@ -18,7 +18,7 @@ class NodeState:
 
     def __init__(self, world: World, settings: NodeSettings) -> None:
         self.identity = Identity(world.node, world.incarnation)
-        self.queue = ReadyQueue(world.kernel)
+        self.queue = ReadyQueue(world.kernel, settings.past_entries_max)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
         self.lease_lost = world.kernel.flag()
@@ -38,6 +38,16 @@ class NodeState:
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
         return task in self.queue or task in self.attempts or self.outbox.is_about(task)
+
+    def loose_ends(self) -> dict[str, int]:
+        """How many of each thing the node keeps that must be 0 when there is no work left."""
+        return {
+            "tasks held": len(self.identity.holdings),
+            "attempts under way": len(self.attempts),
+            "abandoned commits": len(self._abandoned),
+            **self.queue.loose_ends(),
+            **self.outbox.loose_ends(),
+        }
 
     def drain(self) -> None:
         """Begin no more tasks. Those that run go on, and are committed when they end."""

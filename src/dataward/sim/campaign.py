@@ -1,6 +1,6 @@
 """Trials of the node: one seed draws a cluster, settings and faults, and invariants are checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dataward.model.events import Event
@@ -8,15 +8,24 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
-from dataward.node.settings import NodeSettings
+from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.plan.bounds import makespan_bounds
-from dataward.sim.faults import FaultPlan, inject
-from dataward.sim.invariants import Checker
+from dataward.sim.faults import Fault, FaultPlan, inject
+from dataward.sim.healing import (
+    Healing,
+    HealingTally,
+    commits_unsaid,
+    copies_astray,
+    loose_ends,
+)
+from dataward.sim.healing_bounds import HealedRun, check_healing
+from dataward.sim.invariants import Checker, InvariantBroken
 from dataward.sim.simulation import Simulation, SimulationResult
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 
 PATIENCE = 400.0  # a run counts as stuck when it lasts this many leases beyond its own length
+REST = 60.0  # leases that nodes and patrols have to clear up after the last task
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,7 @@ class Trial:
     outcome: SimulationResult
     checks: int
     faults: int
+    healing: Healing
 
 
 def run_trial(
@@ -38,7 +48,11 @@ def run_trial(
     make_shard: Callable[[int], Shard] = Shard,
     sinks: tuple[Callable[[Event], None], ...] = (),
 ) -> Trial:
-    """The trial of one seed under a fault plan. Raises InvariantBroken or Stuck if it fails."""
+    """The trial of one seed under a fault plan; it goes on until the nodes have nothing left to do.
+
+    Raises InvariantBroken or Stuck if it fails: also if a node or a shard keeps something after
+    the last task, or if more had to be healed than the faults explain.
+    """
     bounds = makespan_bounds(
         workflow,
         nodes=len(platform.machines),
@@ -54,15 +68,65 @@ def run_trial(
         seed,
         make_shard=make_shard,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
+        repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
     checker = checker_of(simulation)
     simulation.watch(checker.on_event, checker.on_applied)
     for sink in sinks:
         simulation.watch(sink)
+    tally = HealingTally(simulation)
+    simulation.watch(tally.on_event, tally.on_applied)
     faults = inject(simulation, plan, horizon, checker)
+    simulation.afterwards(lambda: _come_to_rest(simulation, checker, faults))
     outcome = simulation.run()
     checker.at_end(outcome.complete, outcome.failed)
-    return Trial(outcome, checker.checks, len(faults))
+    _check_at_rest(simulation, tally)
+    return Trial(outcome, checker.checks, len(faults), tally.healing)
+
+
+async def _come_to_rest(simulation: Simulation, checker: Checker, faults: Sequence[Fault]) -> None:
+    """Wait until all faults are over and nobody keeps what only a task under way would need.
+
+    Raises InvariantBroken if that never comes: patrols had time enough.
+    """
+    settings, now = simulation.strategy.settings, simulation.kernel.now
+    over_seconds = max((fault.over_seconds for fault in faults), default=0.0)
+    # A replica that was not told to stop runs to its end, on the slowest machine at worst.
+    slowest = min(machine.speed for machine in simulation.platform.machines)
+    longest_seconds = float(simulation.workflow.runtime_seconds.max()) / slowest
+    patience_seconds = max(now(), over_seconds) + longest_seconds + REST * settings.lease_seconds
+    while True:
+        if now() >= over_seconds:
+            left = loose_ends(simulation)
+            if unsaid := commits_unsaid(simulation, checker.forgotten):
+                left["commits forgotten and not said again"] = len(unsaid)
+            if not left and simulation.is_finished:
+                return
+            if now() > patience_seconds:
+                kept = ", ".join(f"{count} {what}" for what, count in left.items())
+                raise InvariantBroken(f"seed {simulation.seed} left behind: {kept or 'tasks'}")
+        await simulation.kernel.sleep(settings.validation_seconds)
+
+
+def _check_at_rest(simulation: Simulation, tally: HealingTally) -> None:
+    trouble = tally.trouble
+    run = HealedRun(
+        tally.healing,
+        trouble,
+        len(simulation.workflow),
+        len(simulation.nodes),
+        simulation.strategy.settings.validation_seconds,
+    )
+    check_healing(run, simulation.seed)
+    # Reports of copies that a store forgot, or of files that went behind a node's back, nobody
+    # repeats: a node that does not find a file asks elsewhere.
+    if not (trouble.forgets or trouble.spoils or trouble.failed_calls):
+        astray = copies_astray(simulation, tally.reopened)
+        if astray:
+            raise InvariantBroken(
+                f"seed {simulation.seed}: store and disks disagree about {', '.join(astray[:3])}"
+                f" and {len(astray)} copies in all"
+            )
 
 
 def checker_of(simulation: Simulation) -> Checker:
@@ -100,8 +164,15 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
     """The same strategy with short leases, so that a short run sees many of them expire."""
     random = seeded(seed, "settings")
     lease = random.choice((10.0, 30.0, 125.0))
+    rare = seeded(seed, "rare settings")
     settings: NodeSettings = replace(
         strategy.settings,
+        claim_max=rare.choice((1, 2, 1024)),
+        patrol_limit=rare.choice((1, 2048)),
+        transfers_max=rare.choice((1, 8)),
+        neighbourhood=rare.choice(tuple(Neighbourhood)),
+        neighbours=rare.choice((0, 7)),
+        past_entries_max=rare.choice((0, 1000)),
         lease_seconds=lease,
         validation_seconds=lease / 2,
         replication=strategy.settings.replication and random.random() < 0.8,

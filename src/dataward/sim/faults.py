@@ -109,6 +109,11 @@ class Fault:
     shards: tuple[int, ...] = ()
 
     @property
+    def over_seconds(self) -> float:
+        """When nothing more will come of it; a fault for ever is over when it has begun."""
+        return self.end_seconds if self.end_seconds < inf else self.begin_seconds
+
+    @property
     def where(self) -> tuple[str, ...]:
         """The nodes and shards that have the fault, under the names `Interference` uses."""
         return (*self.nodes, *(f"store-{shard}" for shard in self.shards))

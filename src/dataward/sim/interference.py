@@ -27,11 +27,19 @@ class Interference:
     store_silence: float = 0.0  # the call takes effect, but its answer is lost
     store_patience_seconds: float = 1.0
     cuts: list[frozenset[str]] = field(default_factory=list)
+    lost_messages: int = 0  # so far, also those lost to a cut
+    failed_calls: int = 0  # so far: calls to a shard that were lost or not answered
 
     def reaches(self, source: str, target: str) -> bool:
         return all((source in group) == (target in group) for group in self.cuts)
 
     def store_fate(self, caller: str, shard: int) -> StoreFate:
+        fate = self._store_fate(caller, shard)
+        if fate is not StoreFate.ANSWERED:
+            self.failed_calls += 1
+        return fate
+
+    def _store_fate(self, caller: str, shard: int) -> StoreFate:
         if self.cuts and not self.reaches(caller, f"store-{shard}"):
             return StoreFate.LOST
         if not (self.store_loss or self.store_silence):
@@ -46,10 +54,12 @@ class Interference:
     def delivery_delays(self, source: str, target: str) -> list[float]:
         """The extra delay of each copy of a message that arrives; there are none, one, or two."""
         if self.cuts and not self.reaches(source, target):
+            self.lost_messages += 1
             return []
         if not (self.message_loss or self.message_duplication or self.message_delay_seconds):
             return [0.0]
         if self.random.random() < self.message_loss:
+            self.lost_messages += 1
             return []
         times = 2 if self.random.random() < self.message_duplication else 1
         return [self.random.random() * self.message_delay_seconds for _ in range(times)]

@@ -19,7 +19,7 @@ from dataward.model.events import (
     FileStored,
     NodeLost,
 )
-from dataward.model.ids import ORIGIN, AttemptId, NodeId, incarnation_of
+from dataward.model.ids import ORIGIN, AttemptId, NodeId, incarnation_of, node_of
 from dataward.model.operations import (
     Begin,
     Commit,
@@ -61,6 +61,7 @@ class Checker:
     now: Callable[[], float]
     unsafe_files_of: Callable[[NodeId], Collection[FileId]] = lambda node: ()
     checks: int = 0
+    forgotten: dict[AttemptId, NodeId] = field(default_factory=dict)  # commits not said again yet
     _ledgers: dict[int, Ledger] = field(default_factory=dict)
     _ever_committed: set[TaskId] = field(default_factory=set)
     _condemned: set[tuple[NodeId, int]] = field(default_factory=set)
@@ -81,8 +82,10 @@ class Checker:
     def on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         self.checks += 1
         ledger = self._ledgers[shard.index]
-        if isinstance(operation, Commit) and isinstance(answer, Committed):
-            self._on_commit(operation, answer, ledger)
+        if isinstance(operation, Commit):
+            self.forgotten.pop(operation.attempt, None)
+            if isinstance(answer, Committed):
+                self._on_commit(operation, answer, ledger)
         elif isinstance(operation, Begin) and isinstance(answer, Begun):
             self._on_begin(operation, ledger)
         elif isinstance(operation, TakeOver):
@@ -159,6 +162,9 @@ class Checker:
 
     def restore(self, shard: int, ledger: Ledger) -> None:
         """Forget what the shard acknowledged since the snapshot: it lost those writes."""
+        for key, attempt in self._ledgers[shard].commits.items():
+            if key not in ledger.commits:
+                self.forgotten[attempt] = node_of(attempt)
         self._ledgers[shard] = ledger
 
     # --- what happened on the nodes --------------------------------------------------------------

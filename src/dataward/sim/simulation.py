@@ -1,7 +1,7 @@
 """A whole simulated run: machines, links, store, nodes, and a workflow submitted to them."""
 
 import gc
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,9 @@ from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
 from dataward.sim.fabric import Fabric
+from dataward.sim.fairshare import FairShare
 from dataward.sim.interference import Interference
+from dataward.sim.network_flows import FlowNetwork
 from dataward.sim.node_kernel import NodeKernel
 from dataward.sim.parts import SimDisk, SimNetwork, SimRunner, Traffic
 from dataward.sim.sim_machine import SimMachine
@@ -75,6 +77,7 @@ class Simulation:
     retries: int = 0
     task_failures: dict[str, int] = field(default_factory=dict)
     time_limit_seconds: float = float("inf")
+    repairs_per_flow_max: float = 1.0
 
     def __post_init__(self) -> None:
         self.kernel = VirtualKernel()
@@ -82,7 +85,8 @@ class Simulation:
         self.store = StoreService(
             self.kernel, self.platform.store, self.interference, self._observe, self.make_shard
         )
-        self.fabric = Fabric(self.kernel, self.platform)
+        flows = FlowNetwork(FairShare(repairs_per_flow_max=self.repairs_per_flow_max))
+        self.fabric = Fabric(self.kernel, self.platform, flows)
         self.machines = {
             machine.id: SimMachine(machine, self.kernel, self.kernel.flag())
             for machine in self.platform.machines
@@ -93,6 +97,7 @@ class Simulation:
         self._sinks = list(self.sinks)
         self._observers: list[OnApplied] = [self._on_applied]
         self._finished = self.kernel.flag()
+        self._rest: Callable[[], Awaitable[None]] | None = None
         self._makespan_seconds = 0.0
         self._ends = [0] * self.platform.store.shards  # finished tasks, by shard
 
@@ -101,6 +106,15 @@ class Simulation:
         self._sinks.append(on_event)
         if on_applied is not None:
             self._observers.append(on_applied)
+
+    def afterwards(self, rest: Callable[[], Awaitable[None]]) -> None:
+        """Let the nodes go on after the last task has finished, for as long as ``rest`` takes."""
+        self._rest = rest
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every task has its outcome; a shard that forgets may take that back."""
+        return self.store.complete + self.store.failed == len(self.workflow)
 
     def emit(self, event: Event) -> None:
         for sink in self._sinks:
@@ -158,6 +172,8 @@ class Simulation:
                 outcome.store_calls,
             )
         )
+        if self._rest is not None:
+            await self._rest()
         return outcome
 
     def _client(self, plan: Plan, placed: dict[FileId, list[NodeId]]) -> Client:

@@ -10,6 +10,8 @@ from dataward.model.ids import NodeId
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 
+PAST_MAX = 64  # outdated entries of a node's queue that are tolerated
+
 
 @dataclass(frozen=True, slots=True)
 class Stay:
@@ -97,9 +99,14 @@ class NodeRecord:
 
     def _tidy(self) -> None:
         """Drop outdated heap entries before they outnumber the others: a dead node claims none."""
-        if len(self._heap) > 2 * len(self.queued) + 64:
+        if len(self._heap) > 2 * len(self.queued) + PAST_MAX:
             self._heap = [(stay.entry, stay.ticket) for stay in self.queued.values()]
             heapify(self._heap)
+
+    @property
+    def past_entries(self) -> int:
+        """How many outdated entries there are beyond those that are tolerated."""
+        return max(len(self._heap) - 2 * len(self.queued) - PAST_MAX, 0)
 
     def _unqueue(self, stay: Stay) -> None:
         del self.queued[stay.entry.task]

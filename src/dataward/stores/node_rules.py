@@ -156,6 +156,16 @@ class NodeRules:
             self._list_lease(node)
         return found
 
+    def _loose_ends_of_nodes(self) -> dict[str, int]:
+        nodes = self.nodes.values()
+        return {
+            "tasks queued": sum(len(node.queued) for node in nodes),
+            "tasks held": sum(len(node.held) for node in nodes),
+            "tasks queued while held": sum(len(node.again) for node in nodes),
+            "past queue entries": sum(node.past_entries for node in nodes),
+            "leases listed twice": max(len(self._leases) - 2 * len(nodes), 0),
+        }
+
     def _orphans(self, node: NodeRecord, stays: Sequence[Stay]) -> Orphans:
         return Orphans(
             node.id,

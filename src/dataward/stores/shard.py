@@ -87,6 +87,10 @@ class Shard(TaskRules, NodeRules):
     def apply(self, operation: Operation, now: float) -> Answer:
         return self._rules[type(operation)](operation, now)
 
+    def loose_ends(self) -> dict[str, int]:
+        """How many of each thing the shard keeps that must be 0 when every task has ended."""
+        return {**self._loose_ends_of_tasks(), **self._loose_ends_of_nodes()}
+
     def _patrol(self, op: Patrol, now: float) -> Answer:
         orphans = self._find_orphans(op, now)
         undelivered = self._find_undelivered(op, now)

@@ -478,6 +478,16 @@ class TaskRules:
                 found.append(Suspect(task, name, attempt.node, attempt.incarnation))
         return found
 
+    def _loose_ends_of_tasks(self) -> dict[str, int]:
+        return {
+            "full outboxes": len(self.outboxes) + len(self._outboxes_given),
+            "attempts to ask after": len(self._begun),
+            "attempts of tasks": sum(len(record.attempts) for record in self.tasks.values()),
+            "names of forgotten tasks": max(
+                len(self._submitted) - 2 * len(self.tasks) - TRIM_TASKS, 0
+            ),
+        }
+
     def _recount(self, op: Recount, now: float) -> Answer:
         """The unfinished tasks of one page. A page may be short: only the cursor -1 is the end."""
         end = self._forgotten + len(self._submitted)

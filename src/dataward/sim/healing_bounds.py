@@ -1,0 +1,142 @@
+"""How much healing the trouble of a run explains. More than that means that the node is at fault.
+
+One function for each thing that `Healing` counts. In fair weather all of them give 0. Where faults
+were injected they leave slack, for one fault sets off others; what they never excuse is healing of
+a kind that no fault of the run can have called for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from math import inf
+
+from dataward.sim.healing import Healing, Trouble
+from dataward.sim.invariants import InvariantBroken
+
+
+@dataclass(frozen=True, slots=True)
+class HealedRun:
+    """What a run healed and suffered, and the measures of the run that bounds are made of."""
+
+    healing: Healing
+    trouble: Trouble
+    tasks: int
+    nodes: int
+    renewal_seconds: float
+
+    @property
+    def deaths(self) -> int:
+        """How often a node lost all that it held, by a crash or with its lease."""
+        return self.trouble.crashes + self.healing.leases_lost
+
+
+def repeated(run: HealedRun) -> float:
+    """A task runs again if its attempt was interrupted, taken for dead, or its end forgotten."""
+    return run.trouble.interrupted + run.healing.doubled + run.tasks * run.trouble.forgets
+
+
+def doubled(run: HealedRun) -> float:
+    """A task is queued anew while it waits elsewhere: taken over, given up, or counted anew."""
+    counted_anew = run.trouble.forgets * (1 + run.trouble.partitions)
+    return run.healing.taken_over + run.trouble.interrupted + run.tasks * counted_anew
+
+
+def reopened(run: HealedRun) -> float:
+    """One fault hides the outputs of one node, or takes one; at worst all were there."""
+    trouble = run.trouble
+    hiding = trouble.mutes + trouble.partitions + trouble.spoils + trouble.forgets
+    return run.tasks * (run.deaths + hiding)
+
+
+def needless(run: HealedRun) -> float:
+    """Files that are there are given up only if they were out of reach a moment ago.
+
+    A node that comes back, serves again or is reached again does so while others still ask for
+    its files; a shard that forgets forgets where they are, and one that does not answer is not
+    told in time.
+    """
+    trouble = run.trouble
+    hiding = trouble.mutes + trouble.partitions + trouble.spoils + trouble.forgets
+    return 2 * trouble.crashes + run.tasks * hiding + trouble.failed_calls
+
+
+def taken_over(run: HealedRun) -> float:
+    """Each death leaves at most all tasks; one that was given up may be sent to the dead again."""
+    return (run.tasks + run.trouble.interrupted) * run.deaths
+
+
+def taken_again(run: HealedRun) -> float:
+    """An attempt that died is found with its node's tasks and again as one to ask after.
+
+    A task that had to wait anew is queued at its dead node once more; what was not answered is
+    repeated.
+    """
+    trouble = run.trouble
+    ended = trouble.died + trouble.interrupted
+    return 2 * ended + run.tasks * run.healing.leases_lost + run.deaths * trouble.failed_calls
+
+
+def leases_lost(run: HealedRun) -> float:
+    """A partition cuts each node off at most once; a shard that forgets may forget its nodes."""
+    trouble = run.trouble
+    return run.nodes * (trouble.partitions + trouble.forgets) + trouble.failed_calls / 8
+
+
+def undelivered(run: HealedRun) -> float:
+    """Only who dies or is not heard leaves notices; only what lost its node waits to be placed."""
+    healing, trouble = run.healing, run.trouble
+    placed = healing.taken_over + healing.reopened + trouble.interrupted
+    return 8 * run.deaths + placed + trouble.failed_calls + run.tasks * trouble.forgets
+
+
+def mistaken(run: HealedRun) -> float:
+    """An attempt that ended is asked after only if the store was not told, or forgot."""
+    trouble = run.trouble
+    ended = trouble.interrupted + trouble.died
+    return 2 * ended + trouble.failed_calls + run.tasks * trouble.forgets
+
+
+def outlived(run: HealedRun) -> float:
+    """Rivals go on if the word to stop was lost, or nobody lived to send it."""
+    trouble = run.trouble
+    unsaid = trouble.lost_messages + trouble.failed_calls + run.tasks * trouble.forgets
+    return unsaid + 8 * run.deaths
+
+
+def moved_again_bytes(run: HealedRun) -> float:
+    """A file is fetched to where it is also made only if its maker runs once more."""
+    return inf if run.healing.repeated or run.healing.reopened else 0
+
+
+def late_load_seconds(run: HealedRun) -> float:
+    """A report waits for a call that is repeated; each failure costs its pause and its answer."""
+    return 15 * run.trouble.failed_calls + run.renewal_seconds * run.trouble.forgets
+
+
+def waited_seconds(run: HealedRun) -> float:
+    """A node that missed a hint looks when it renews its lease, or when the call gets through."""
+    trouble = run.trouble
+    missed = trouble.lost_messages + run.deaths + run.nodes * trouble.forgets
+    return run.renewal_seconds * missed + 15 * trouble.failed_calls
+
+
+BOUNDS: dict[str, Callable[[HealedRun], float]] = {
+    bound.__name__: bound
+    for bound in (
+        repeated, doubled, reopened, needless, taken_over, taken_again, leases_lost, undelivered,
+        mistaken, outlived, moved_again_bytes, late_load_seconds, waited_seconds,
+    )
+}  # fmt: skip
+
+
+def check_healing(run: HealedRun, seed: int) -> None:
+    """Raises InvariantBroken if a run healed more than its trouble explains."""
+    for field in fields(Healing):
+        seen, most = getattr(run.healing, field.name), BOUNDS[field.name](run)
+        if seen > most:
+            raise InvariantBroken(
+                f"{field.name} is {seen:g}, but what happened to seed {seed} explains {most:g}"
+            )
+    if run.trouble.interrupted and not (run.deaths or run.trouble.hindrances):
+        raise InvariantBroken(
+            f"{run.trouble.interrupted} attempts were given up, but nothing happened to seed {seed}"
+        )

@@ -1,0 +1,223 @@
+"""Healing is seen: none in fair weather, and a broken line that only costs repairs goes red."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import msgspec
+import pytest
+
+from dataward.cli.seeds import try_seed
+from dataward.model.answers import Committed, Orphans
+from dataward.model.messages import Message, WorkQueued
+from dataward.model.operations import AddCopies, Commit, Copy, Delivered, Operation, TaskSpec
+from dataward.model.platform import uniform_platform
+from dataward.model.workflow import TaskId
+from dataward.node.committer import Committer
+from dataward.node.depot import Depot
+from dataward.node.node import Node
+from dataward.node.outbox import Outbox
+from dataward.node.patrol import ShardPatrol
+from dataward.node.settings import Neighbourhood
+from dataward.sim.campaign import impatient, run_trial
+from dataward.sim.faults import FaultPlan
+from dataward.sim.healing import Healing, Trouble
+from dataward.sim.healing_bounds import BOUNDS, HealedRun, check_healing
+from dataward.sim.invariants import InvariantBroken
+from dataward.strategies.registry import STRATEGIES
+from sim.small_runs import adage, equal_tasks
+
+Patch = pytest.MonkeyPatch
+
+# --- broken lines --------------------------------------------------------------------------------
+
+
+def reports_no_load(patch: Patch) -> None:
+    told = Outbox.load_told
+    patch.setattr(Outbox, "load_told", lambda self: 0.0 * told(self))
+
+
+def never_says_delivered(patch: Patch) -> None:
+    later = Outbox.later
+
+    def all_but_delivered(self: Outbox, operation: Operation) -> None:
+        if not isinstance(operation, Delivered):
+            later(self, operation)
+
+    patch.setattr(Outbox, "later", all_but_delivered)
+
+
+def never_lets_go_of_what_it_won(patch: Patch) -> None:
+    on_won, let_go = Committer._on_won, Outbox.let_go
+
+    def keep(self: Committer, commit: Commit, answer: Committed) -> None:
+        with patch.context() as while_it_wins:
+            while_it_wins.setattr(Outbox, "let_go", lambda self, task: None)
+            on_won(self, commit, answer)
+        assert Outbox.let_go is let_go
+
+    patch.setattr(Committer, "_on_won", keep)
+
+
+def announces_copies_under_their_own_name(patch: Patch) -> None:
+    def announce(self: Outbox, owner: str, copy: Copy) -> None:
+        self.later(AddCopies(TaskId(copy.file), (copy,)))
+
+    patch.setattr(Outbox, "announce", announce)
+
+
+def never_retracts_copies(patch: Patch) -> None:
+    patch.setattr(Outbox, "retract", lambda self, owner, copy: None)
+
+
+def takes_no_hint(patch: Patch) -> None:
+    on_message = Node._on_message
+
+    def all_but_hints(self: Node, message: Message) -> None:
+        if not isinstance(message, WorkQueued):
+            on_message(self, message)
+
+    patch.setattr(Node, "_on_message", all_but_hints)
+
+
+def never_unpins(patch: Patch) -> None:
+    def release(self: Depot, spec: TaskSpec) -> None: ...
+
+    patch.setattr(Depot, "release", release)
+
+
+def stops_no_rivals(patch: Patch) -> None:
+    patch.setattr(Committer, "_stop", lambda self, rivals, task, generation: None)
+
+
+def never_commits_again(patch: Patch) -> None:
+    patch.setattr(Outbox, "recommit", lambda self, commit: None)
+
+
+def never_lets_go_of_the_dead(patch: Patch) -> None:
+    adopt = ShardPatrol._adopt
+
+    async def adopt_with_wrong_tickets(self: ShardPatrol, orphans: Orphans) -> None:
+        await adopt(self, msgspec.structs.replace(orphans, tickets=(0,) * len(orphans.tickets)))
+
+    patch.setattr(ShardPatrol, "_adopt", adopt_with_wrong_tickets)
+
+
+FORGETFUL = "forgetful=4,forget_seconds=20"
+
+BROKEN: list[tuple[Callable[[Patch], None], str, int, str]] = [
+    (reports_no_load, "none", 0, "late_load_seconds is"),
+    (never_says_delivered, "none", 6, "full outboxes on shard"),
+    (never_lets_go_of_what_it_won, "none", 6, "tasks held at"),
+    (announces_copies_under_their_own_name, "none", 6, "store and disks disagree"),
+    (never_retracts_copies, "none", 1, "store and disks disagree"),
+    (takes_no_hint, "none", 0, "waited_seconds is"),
+    (never_unpins, "none", 6, "pinned files at"),
+    (stops_no_rivals, "none", 4, "outlived is"),
+    (never_commits_again, FORGETFUL, 0, "commits forgotten and not said again"),
+    (never_lets_go_of_the_dead, "crashes", 1, "taken_again is"),
+]
+
+
+@pytest.mark.parametrize(
+    ("breaking", "faults", "seed", "betrayed_by"),
+    BROKEN,
+    ids=lambda part: getattr(part, "__name__", ""),
+)
+def test_a_broken_line_that_patrols_heal_goes_red(
+    monkeypatch: Patch,
+    breaking: Callable[[Patch], None],
+    faults: str,
+    seed: int,
+    betrayed_by: str,
+) -> None:
+    assert not try_seed(seed, faults).problem
+
+    breaking(monkeypatch)
+
+    assert betrayed_by in try_seed(seed, faults).problem
+
+
+# --- what is counted -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 6])
+def test_in_fair_weather_nothing_heals(seed: int) -> None:
+    verdict = try_seed(seed, "none")
+
+    assert not verdict.problem
+    assert verdict.healing == Healing()
+
+
+def test_a_task_that_finds_no_room_is_the_only_one_to_run_again_in_fair_weather() -> None:
+    verdict = try_seed(1, "none")  # its tasks are larger than some of its disks
+
+    assert verdict.healing.repeated > 0
+    assert verdict.healing == Healing(repeated=verdict.healing.repeated)
+
+
+def test_a_crash_is_healed_and_the_healing_counted() -> None:
+    trial = run_trial(
+        equal_tasks(40, 60.0),
+        uniform_platform(4, cores=1),
+        adage(lease_seconds=10.0, validation_seconds=5.0),
+        FaultPlan(crash=0.5, crash_seconds=500.0),
+        seed=0,
+    )
+
+    assert trial.outcome.complete == 40
+    assert trial.healing.taken_over > 0
+    assert trial.healing.repeated > 0
+    assert trial.healing.leases_lost == 0
+
+
+def test_totals_add_up() -> None:
+    one = Healing(repeated=1, waited_seconds=0.5)
+
+    assert one + Healing(repeated=2, reopened=3) == Healing(3, reopened=3, waited_seconds=0.5)
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def a_run(healing: Healing, **trouble: int) -> HealedRun:
+    return HealedRun(healing, Trouble(**trouble), tasks=10, nodes=4, renewal_seconds=5.0)
+
+
+def test_everything_that_is_counted_has_a_bound() -> None:
+    assert set(BOUNDS) == set(asdict(Healing()))
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_without_trouble_no_healing_is_explained(name: str) -> None:
+    assert BOUNDS[name](a_run(Healing())) == 0
+
+    with pytest.raises(InvariantBroken, match=f"{name} is 1, but what happened to seed 7"):
+        check_healing(a_run(replace(Healing(), **{name: 1})), 7)
+
+
+def test_a_crash_explains_no_lost_lease_and_no_late_load() -> None:
+    with pytest.raises(InvariantBroken, match="leases_lost is 1"):
+        check_healing(a_run(Healing(leases_lost=1), crashes=1), 7)
+    with pytest.raises(InvariantBroken, match="late_load_seconds is 3"):
+        check_healing(a_run(Healing(late_load_seconds=3.0), crashes=1), 7)
+
+
+def test_attempts_that_are_given_up_for_nothing_are_noticed() -> None:
+    with pytest.raises(InvariantBroken, match="2 attempts were given up, but nothing happened"):
+        check_healing(a_run(Healing(), interrupted=2), 7)
+
+    check_healing(a_run(Healing(), interrupted=2, full_disks=1), 7)
+
+
+# --- rare paths ----------------------------------------------------------------------------------
+
+
+def test_every_rare_setting_is_drawn() -> None:
+    drawn = [impatient(STRATEGIES["adage"], seed).settings for seed in range(40)]
+
+    assert {s.claim_max for s in drawn} == {1, 2, 1024}
+    assert {s.patrol_limit for s in drawn} == {1, 2048}
+    assert {s.transfers_max for s in drawn} == {1, 8}
+    assert {s.past_entries_max for s in drawn} == {0, 1000}
+    assert {s.neighbourhood for s in drawn} == set(Neighbourhood)
+    assert {s.replication for s in drawn} == {True, False}
