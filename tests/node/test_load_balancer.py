@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from dataward.model.events import Occasion, TaskPlaced, WorkGiven
 from dataward.model.messages import WorkQueued
 from dataward.model.operations import Enqueue, LetGo, Probe, Replicate, ReportLoad
-from dataward.node.load_balancer import LoadBalancer, next_pause, receiver
+from dataward.node.homes import receiver
+from dataward.node.load_balancer import LoadBalancer, next_pause
 from dataward.node.settings import Neighbourhood, NodeSettings
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 

@@ -113,6 +113,16 @@ def best_node(candidates: Sequence[Candidate]) -> NodeId:
     return min(candidates, key=lambda c: (c.missing_bytes, c.load_seconds, c.node)).node
 
 
+def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId | None:
+    """The least loaded neighbour, if this node has more load than all of them; else None.
+
+    Of equally loaded neighbours the lowest id is taken.
+    """
+    if not neighbours or load_seconds <= max(neighbours.values()):
+        return None
+    return min(neighbours, key=lambda node: (neighbours[node], node))
+
+
 # --- asking --------------------------------------------------------------------------------------
 
 

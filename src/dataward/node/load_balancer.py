@@ -4,7 +4,7 @@ ADAGE's Listing 4. Two departures, both for fewer messages and the same gifts: l
 the store in one batched call, and a node with nothing to give waits until it has something.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 
@@ -14,21 +14,12 @@ from dataward.model.answers import Membership, Standing
 from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
 from dataward.model.operations import Probe, QueueEntry, Replicate
+from dataward.node.homes import receiver
 from dataward.node.placer import Placer
 from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.world import World
-
-
-def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId | None:
-    """The least loaded neighbour, if this node has more load than all of them; else None.
-
-    Of equally loaded neighbours the lowest id is taken.
-    """
-    if not neighbours or load_seconds <= max(neighbours.values()):
-        return None
-    return min(neighbours, key=lambda node: (neighbours[node], node))
 
 
 def next_pause(pause_seconds: float, *, gave: bool, settings: NodeSettings) -> float:
