@@ -129,6 +129,7 @@ class LiveWorld:
             self._words += 1
             path, digest = self.directory / f"written-{self._words}", digest_of_bytes(content)
             path.write_bytes(content)
+            path.chmod(0o444)  # as the sandbox leaves it
             depot = self.disks[node].directory
             if large:
                 os.makedirs(f"{depot}/incoming", exist_ok=True)

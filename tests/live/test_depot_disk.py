@@ -52,6 +52,7 @@ def write(disk: DepotDisk, word: str = "1", **contents: bytes) -> list[OutputFil
     written = []
     for name, content in contents.items():
         Path(name).write_bytes(content)
+        Path(name).chmod(0o444)
         place = put_in_depot(name, disk.directory, digest(content), f"{name}-{word}")
         written.append(Written(name, len(content), digest(content), place, 0))
     disk.wrote("t", tuple(written))
@@ -91,6 +92,15 @@ def test_what_was_only_on_its_way_into_a_depot_is_not_in_it(threads, backlog):
     assert depot_contents(Path(disk.directory)) == {}
     assert not list(incoming.iterdir())
     assert depot_contents(Path("nowhere")) == {}
+
+
+def test_a_file_that_may_be_written_to_is_not_believed(threads, backlog):
+    disk = a_disk("n0", threads, backlog)
+    write(disk, a=b"one", b=b"two")
+
+    os.chmod(disk.where("a").path, 0o644)  # as publishing it does, before it leaves the depot
+
+    assert depot_contents(Path(disk.directory)).keys() == {digest(b"two")}
 
 
 def test_files_that_are_alike_go_each_by_itself(threads, backlog):

@@ -208,7 +208,7 @@ def test_an_input_without_any_copy_is_lost() -> None:
         place.do(lambda: place.depot.bring(begun(task, Copy(FileId("a"), "n1"))))
 
     assert lost.value.producers == ("maker",)
-    assert place.kernel.now() == pytest.approx(0.5 * 2 + 0.5 * 4)  # it tried three times
+    assert place.kernel.now() == pytest.approx(0.5 * 2)  # then the store knows of nobody to ask
     place.check()
 
 

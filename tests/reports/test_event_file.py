@@ -13,7 +13,7 @@ from dataward.model.events import Event, RunEnded
 from dataward.reports.event_file import EventFileReader, EventFileWriter
 from reports.runs import a_run, simulated
 
-FIRST_LINE = b'["dataward-events",1]\n'
+FIRST_LINE = b'["dataward-events",2]\n'
 
 
 def values(kind: Any) -> st.SearchStrategy[Any]:
@@ -157,7 +157,7 @@ def test_a_cut_in_compressed_events_is_told_too(tmp_path: Path) -> None:
         (b'{"name": "montage"}\n', "line 1: holds no list of dataward events"),
         (b'["another-list",1]\n', "line 1: holds no list of dataward events"),
         (b"x" * 1_000_000, "line 1: holds no list of dataward events"),
-        (b'["dataward-events",2]\n', "line 1: holds events of version 2, but this dataward reads"),
+        (b'["dataward-events",3]\n', "line 1: holds events of version 3, but this dataward reads"),
         (FIRST_LINE + b'["node-lost",1.0,"a"]\ngarbage\n', "line 3: is not an event"),
         (FIRST_LINE + b'["node-gone",1.0,"a"]\n', "line 2: is not an event"),
         (FIRST_LINE + b'["node-lost","soon","a"]\n', "line 2: is not an event"),

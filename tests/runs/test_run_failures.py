@@ -1,5 +1,7 @@
 """What can go wrong with a task: each has one clear message, and stops only what depends on it."""
 
+import errno
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
+from dataward.stores.journal import Journal
 from runs.real_runs import OUTPUTS, is_alive
 
 
@@ -252,3 +255,18 @@ def test_a_setting_of_this_run_goes_before_what_fits_one_process(run):
     wf.command("true", id="t")
 
     assert run(wf, "--set", "lead_seconds=0", "--set", "outcome_seconds=0").code == 0
+
+
+def test_a_store_that_stops_before_all_is_submitted_ends_the_run(run, monkeypatch):
+    def append(journal: Journal, payload: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    wf = WorkflowBuilder("much to submit")
+    for i in range(4000):
+        wf.command(["true"], id=f"t{i}")
+    monkeypatch.setattr(Journal, "append", append)
+
+    end = run(wf)
+
+    assert end.code == 4
+    assert "No space left on device" in end.err

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import traceback
 import weakref
 from collections import deque
 from concurrent.futures import BrokenExecutor
@@ -109,6 +110,8 @@ class CallLoop:
             with ExitStack() as stack:
                 kernel.run(self._main(kernel, stack))
         except BaseException as error:
+            # The frames would keep the directory until the executor itself is gone.
+            traceback.clear_frames(error.__traceback__)
             self._failure = error
             self._break_off(error)
         finally:

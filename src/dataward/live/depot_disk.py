@@ -255,7 +255,8 @@ def depot_contents(depot: Path) -> dict[str, Place]:
         left.unlink()
     for entry in os.scandir(depot):
         status = entry.stat(follow_symlinks=False)
-        if stat.S_ISREG(status.st_mode):
+        # One that may be written to was published as a result, and perhaps edited there since.
+        if stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IWUSR:
             digest = digest_in(entry.name)
             modified_ns = status.st_mtime_ns
             found[digest] = Place(entry.path, status.st_size, digest, False, modified_ns)

@@ -58,7 +58,7 @@ class Sandbox:
             self._linked[file.name] = _fingerprint(file)
             if _is_spoiled(file, self._linked[file.name]):
                 # By a task whose runner process has not looked yet: nobody may read the file.
-                os.unlink(file.path)
+                _remove_spoiled(file)
                 raise InputGone(file.name)
             if file.outside:
                 os.symlink(file.path, file.name)
@@ -89,7 +89,7 @@ class Sandbox:
                         "ran, by the task or by somebody else"
                     )
                 found.append(file.name)
-                os.unlink(file.path)
+                _remove_spoiled(file)
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
@@ -200,6 +200,11 @@ def _fingerprint(file: Input) -> tuple[int, int]:
     if not (file.outside or status.st_mode & stat.S_IRUSR):
         os.chmod(file.path, READ_ONLY | status.st_mode & EXECUTABLE)
     return status.st_size, status.st_mtime_ns
+
+
+def _remove_spoiled(file: Input) -> None:
+    with suppress(FileNotFoundError):  # another runner process has seen it too
+        os.unlink(file.path)
 
 
 def _is_spoiled(file: Input, fingerprint: tuple[int, int]) -> bool:

@@ -116,7 +116,11 @@ class Session:
             off_loop=self._off_loop,
             settings=EmbeddedSettings(shares_fate=True),
         )
-        self._nodes = [self._node(id) for id in pools]
+        try:
+            self._nodes = [self._node(id) for id in pools]
+        except BaseException:
+            self._store.close()
+            raise
 
     async def start(self) -> None:
         """Start the nodes, and connect their pools to the runner processes."""

@@ -90,6 +90,7 @@ class FailureCause(Enum):
     TASK = "task"  # the task itself: its exit code, its exception, a missing output
     TIME_LIMIT = "time limit"
     PROCESS_DIED = "process died"  # the runner process in which the task ran
+    DISK = "disk"  # the outputs could not be written to the disk for good
 
 
 FINAL = frozenset({TaskState.COMPLETE, TaskState.FAILED})

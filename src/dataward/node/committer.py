@@ -11,7 +11,7 @@ from dataward.model.answers import Answer, Committed, Failing, Membership, Refus
 from dataward.model.ids import NodeId, incarnation_of
 from dataward.model.messages import Stop
 from dataward.model.operations import Commit, Fail, Operation
-from dataward.model.states import AttemptOutcome, TaskState
+from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.depot import Depot
 from dataward.node.herald import Herald, Notice
@@ -61,7 +61,8 @@ class Committer:
 
     def _give_up(self, commit: Commit, reason: str) -> Fail:
         self.depot.discard_outputs(commit.outputs)
-        tell_ended(self.world, commit.task, commit.attempt, AttemptOutcome.FAILED, reason)
+        failed, cause = AttemptOutcome.FAILED, FailureCause.DISK
+        tell_ended(self.world, commit.task, commit.attempt, failed, reason, cause)
         return self.state.outbox.withdraw(commit, reason)
 
     # --- what the store answers ------------------------------------------------------------------
@@ -109,8 +110,10 @@ class Committer:
             self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
             self.state.outbox.let_go(fail.task)
         else:
-            # The node still holds the task, and tries again.
-            self.state.queue.put(self.state.identity.holdings[fail.task].entry)
+            # The node still holds the task and tries again, unless it was told to stop meanwhile.
+            holding = self.state.identity.holdings.get(fail.task)
+            if holding is not None:
+                self.state.queue.put(holding.entry)
 
     def _ended(self, commit: Commit, outcome: AttemptOutcome, reason: str = "") -> None:
         tell_ended(self.world, commit.task, commit.attempt, outcome, reason)

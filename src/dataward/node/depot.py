@@ -112,7 +112,8 @@ class Depot:
         except BaseException:
             self.release(spec)
             raise
-        return Staged(sum(file.size_bytes for file in inputs) - moved_bytes, moved_bytes)
+        local_bytes = sum(file.size_bytes for file in inputs) - moved_bytes
+        return Staged(max(local_bytes, 0), moved_bytes)  # what was lost here came twice
 
     async def _fetch_missing(self, inputs: Sequence[InputFile], copies: tuple[Copy, ...]) -> int:
         """How many bytes were missing here, and have been fetched."""
@@ -234,9 +235,11 @@ class Depot:
 
     async def _try_sources(self, file: InputFile, sources: list[NodeId]) -> None:
         """Try every known copy, in random order so that the load spreads, several times over."""
+        order: list[NodeId] = []
         for round_ in range(self.settings.fetch_rounds):
             if round_:
-                await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
+                if order:  # they may serve it later; with nobody known, waiting is in vain
+                    await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
                 found: dict[FileId, list[NodeId]] = {}
                 await self._look([file], found)
                 sources = found[file.id]

@@ -20,7 +20,7 @@ from dataward.errors import FormatError, OutputError
 from dataward.model.events import Event
 from dataward.reports.byte_sink import BUFFER_BYTES, ByteSink
 
-VERSION = 1  # grows when an event changes so that old files would be misread
+VERSION = 2  # grows when an event changes so that old files would be misread
 _NAME = "dataward-events"
 _GZIP_MAGIC = b"\x1f\x8b"
 _FIRST_LINE_BYTES_MAX = 64

@@ -18,6 +18,7 @@ from dataward.live.durability import sync_files, sync_path
 from dataward.live.sandbox import EXECUTABLE
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.preparation import Preparation
+from dataward.stores.journal import make_directory
 
 # Not the file's own name with a suffix: that name may already have the greatest length allowed.
 DRAFT_NAME = ".dataward-new"
@@ -156,7 +157,7 @@ def publish(place: Place, path: Path, *, stays: bool) -> None:
     """
     draft = path.parent / DRAFT_NAME
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         with suppress(FileNotFoundError):
             os.unlink(draft)  # from a run that was killed
         status = os.stat(place.path)

@@ -50,7 +50,7 @@ class RunFacts(msgspec.Struct):
     workflow: str  # its name
     source: str  # the file it came from, as it was given
     began: float  # seconds since 1970
-    starts: int = 1  # how often the run was started or resumed
+    starts: int = msgspec.field(default=1, name="sessions")  # how often started or resumed
     nodes: int = 1
     slots: int = 1
     strategy: str = "adage"

@@ -41,6 +41,7 @@ class WorkflowPass:
     async def run(self, client: Client) -> None:
         """Submit the tasks, and wait until all have finished, or if interrupted all that ran."""
         await self._session.start()
+        self._kernel.spawn(self._watch(), "watch")
         await client.submit()
         gc.freeze()  # the submitted objects stay until the end
         if self._is_interrupted:
@@ -48,11 +49,15 @@ class WorkflowPass:
         while not await self._over.wait(TICK_SECONDS):
             self._on_tick(self._kernel.now())
             self._housekeeping.settle()
-            if self._session.failure is not None:
-                raise self._session.failure
             if self._is_interrupted and self._session.is_idle:
                 break
         self._housekeeping.on_end()
+
+    async def _watch(self) -> None:
+        """Raise what keeps the work from going on, whoever else waits for it in vain."""
+        while self._session.failure is None:
+            await self._kernel.sleep(TICK_SECONDS)
+        raise self._session.failure
 
     def interrupt(self, *, again: bool) -> None:
         """Begin no more tasks; if asked ``again``, also end those that run."""
