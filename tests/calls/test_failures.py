@@ -274,6 +274,7 @@ def test_when_its_directory_is_taken_away_everybody_is_told(tmp_path):
     with pytest.raises(BrokenExecutor):
         executor.submit(same, 1)
     executor.shutdown()
+    gate.open()
 
 
 # --- the end of the caller -----------------------------------------------------------------------
