@@ -289,6 +289,18 @@ def a_network(
     return network, [network.add_link(each) for each in capacity]
 
 
+def test_an_empty_transfer_that_is_cancelled_is_not_reported_as_done() -> None:
+    network = FlowNetwork()
+    link = network.add_link(100.0)
+    kept = network.start(0.0, (link,), 0.0, "kept")
+    dropped = network.start(0.0, (link,), 0.0, "dropped")
+
+    assert network.cancel(0.0, dropped) == 0.0
+
+    assert network.advance(0.0) == ["kept"]
+    assert kept is not dropped
+
+
 def run_to_end(network: FlowNetwork) -> list[tuple[float, list[object]]]:
     ends: list[tuple[float, list[object]]] = []
     while (due := network.next_completion()) < inf:
