@@ -9,18 +9,20 @@ DatawardError
 │   ├── TwoProducersError
 │   ├── SelfFeedingError
 │   ├── MissingInputError
+│   ├── NoCommandError
 │   ├── BadNameError
 │   └── BadValueError
 ├── FormatError                a file cannot be read: a workflow, a platform, an event list
 ├── SettingError               an option or a parameter makes no sense
 ├── OutputError                a result cannot be written where it was asked for
-└── ProcessDiedError           the process that made a function call died
+├── ProcessDiedError           the process that made a function call died
+└── OwnFaultError              dataward itself is at fault, whatever it was given
 
 Each error keeps its facts as attributes and makes its message from them. Names from outside are
 shown with ``repr``, so that control characters in a hostile name never reach the terminal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class DatawardError(Exception):
@@ -85,10 +87,23 @@ class SelfFeedingError(WorkflowError):
 
 
 class MissingInputError(WorkflowError):
-    def __init__(self, file: str, task: str) -> None:
-        self.file = file
+    """Files that no task writes are not there; ``readers`` has a task that reads each."""
+
+    def __init__(self, readers: Mapping[str, str], looked_in: Sequence[str] = ()) -> None:
+        self.readers = dict(readers)
+        self.looked_in = tuple(looked_in)
+        shown = [f"{file!r} (read by {task!r})" for file, task in list(readers.items())[:10]]
+        if len(readers) > len(shown):
+            shown.append(f"{len(readers) - len(shown)} more")
+        where = f"; looked in {' and '.join(looked_in)}" if looked_in else ""
+        what = "an input is" if len(readers) == 1 else f"{len(readers)} inputs are"
+        super().__init__(f"{what} missing, which no task writes: {', '.join(shown)}{where}")
+
+
+class NoCommandError(WorkflowError):
+    def __init__(self, task: str) -> None:
         self.task = task
-        super().__init__(f"task {task!r} reads {file!r}, which no task writes and nobody provides")
+        super().__init__(f"task {task!r} has no command, so there is nothing to run")
 
 
 class BadNameError(WorkflowError):
@@ -139,3 +154,11 @@ class ProcessDiedError(DatawardError):
 
     def __reduce__(self) -> tuple[type["ProcessDiedError"], tuple[str, str]]:
         return type(self), (self.function, self.how)
+
+
+class OwnFaultError(DatawardError):
+    """dataward did what it must never do; ``what`` is a sentence that helps to find out why."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what}; this is a fault of dataward: please report it")

@@ -156,17 +156,17 @@ def test_a_task_wider_than_the_default_node_gets_a_node_that_holds_it(dataward: 
 
 
 def test_warnings_go_to_stderr_and_stdout_stays_json(dataward: Dataward) -> None:
-    document = json.dumps(a_document(tasks=[a_task("a", outputs=["x"]), a_task("b", inputs=["x"])]))
-    Path("odd.json").write_text(document)
+    tasks = [a_task("a", outputs=["x"]), a_task("b", inputs=["x"]), a_task("c", parents=["b"])]
+    Path("odd.json").write_text(json.dumps(a_document(tasks)))
 
     said = dataward("inspect", "odd.json", "--json")
 
     assert said.code == ExitCode.OK
     assert "warning: odd.json: its files imply 1 edges" in said.err
-    assert json.loads(said.out)["edges"] == 0
+    assert json.loads(said.out)["edges"] == 1
     assert json.loads(said.out)["warnings"]
     assert (
-        json.loads(dataward("inspect", "odd.json", "--edges", "files", "--json").out)["edges"] == 1
+        json.loads(dataward("inspect", "odd.json", "--edges", "both", "--json").out)["edges"] == 2
     )
 
 

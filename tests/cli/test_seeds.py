@@ -8,7 +8,7 @@ import pytest
 from cli.conftest import Dataward
 from dataward.cli import seeds
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.seeds import Verdict
+from dataward.cli.seeds import Verdict, Workflows, workflow_of
 from dataward.sim.healing import Healing
 
 HEALING = Healing(repeated=2, waited_seconds=0.5)
@@ -16,12 +16,12 @@ HEALING = Healing(repeated=2, waited_seconds=0.5)
 
 @pytest.fixture
 def _every_third_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def try_seed(seed: int, faults: str) -> Verdict:
+    def try_seed(seed: int, faults: str, workflows: Workflows) -> Verdict:
         problem = "" if seed % 3 else "InvariantBroken: t1 was committed twice"
         return Verdict(seed, "montage", problem, checks=10, faults=2, healing=HEALING)
 
-    def in_this_process(chosen: list[int], faults: str) -> Iterator[Verdict]:
-        return (try_seed(seed, faults) for seed in chosen)
+    def in_this_process(chosen: list[int], faults: str, workflows: Workflows) -> Iterator[Verdict]:
+        return (try_seed(seed, faults, workflows) for seed in chosen)
 
     monkeypatch.setattr(seeds, "try_seed", try_seed)
     monkeypatch.setattr(seeds, "_verdicts", in_this_process)
@@ -102,3 +102,20 @@ def test_a_fault_nobody_knows_is_refused_before_anything_runs(dataward: Dataward
 
     assert said.code == ExitCode.USAGE
     assert "no fault is called 'gremlins'; there are none, crashes" in " ".join(said.err.split())
+
+
+def test_seeds_alternate_between_applications_and_odd_workflows_unless_told_otherwise() -> None:
+    def names(workflows: Workflows) -> list[str]:
+        return [workflow_of(seed, workflows).name.partition("-")[0] for seed in range(6)]
+
+    assert names(Workflows.MIXED)[1::2] == ["odd"] * 3
+    assert "odd" not in names(Workflows.MIXED)[0::2]
+    assert names(Workflows.ODD) == ["odd"] * 6
+    assert "odd" not in names(Workflows.APPLICATIONS)
+
+
+@pytest.mark.usefixtures("_every_third_fails")
+def test_a_failing_seed_is_replayed_with_the_same_workflows(dataward: Dataward) -> None:
+    said = dataward("seeds", "-n", "1", "--first", "3", "--workflows", "odd")
+
+    assert "replay: dataward seeds --seed 3 --faults chaos --workflows odd" in said.err

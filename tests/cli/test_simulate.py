@@ -14,6 +14,7 @@ from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import RunEnded, RunStarted
 from dataward.reports.event_file import EventFileReader
+from dataward.sim.simulation import Simulation, Stuck
 
 KEYS = [
     "strategy", "nodes", "makespan_seconds", "lower_bound_seconds", "utilisation", "bytes_moved",
@@ -263,3 +264,32 @@ def test_a_place_that_cannot_be_written_to_is_told(dataward: Dataward, option: s
 
     assert said.code == ExitCode.CANNOT_WRITE
     assert "diamond.json/run" in said.err
+
+
+def test_a_workflow_whose_tasks_take_no_time_is_simulated(dataward: Dataward) -> None:
+    wf = WorkflowBuilder("instant")
+    wf.task("a", outputs=["x"])
+    wf.task("b", inputs=["x"])
+    write_workflow(wf.build(), "instant.json")
+
+    for_people = dataward("simulate", "instant.json")
+    for_programs = dataward("simulate", "instant.json", "--json")
+
+    assert "No schedule can beat 0 s here." in for_people.out
+    (row,) = json.loads(for_programs.out)
+    assert (row["complete"], row["lower_bound_seconds"]) == (2, 0.0)
+
+
+def test_a_simulation_that_does_not_end_is_our_fault_and_names_its_seed(
+    dataward: Dataward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never_ends(simulation: Simulation) -> None:
+        raise Stuck(simulation.seed, 3000.0, complete=3, tasks=4)
+
+    monkeypatch.setattr(Simulation, "run", never_ends)
+
+    said = dataward("simulate", "diamond.json", "--seed", "7")
+
+    assert said.code == ExitCode.FAILED
+    assert "seed 7: after 3000 simulated seconds only 3 of 4 tasks are finished" in said.err
+    assert "this is a fault of dataward: please report it" in said.err

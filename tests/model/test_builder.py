@@ -16,12 +16,13 @@ from dataward.errors import (
     DuplicateTaskError,
     EmptyWorkflowError,
     MissingInputError,
+    NoCommandError,
     SelfFeedingError,
     TwoProducersError,
     UnknownParentError,
 )
 from dataward.model.builder import Edges, WorkflowBuilder, expand
-from dataward.model.runnable import check_runnable
+from dataward.model.runnable import as_run
 from dataward.model.workflow import Workflow, type_of
 
 
@@ -128,7 +129,7 @@ def test_two_producers_are_a_warning_in_a_trace_whose_edges_settle_the_order() -
 
     assert any("several producers" in warning for warning in workflow.warnings)
     with pytest.raises(TwoProducersError):
-        check_runnable(with_commands(workflow), lambda _: True)
+        as_run(with_commands(workflow), lambda _: True)
 
 
 def test_a_task_feeding_itself_is_an_error() -> None:
@@ -196,7 +197,7 @@ def test_names_that_leave_the_directory_load_with_a_warning_but_do_not_run(name:
 
     assert any("not plain relative paths" in warning for warning in workflow.warnings)
     with pytest.raises(BadNameError):
-        check_runnable(workflow, lambda _: True)
+        as_run(workflow, lambda _: True)
 
 
 def test_the_largest_of_several_sizes_is_kept_with_a_warning() -> None:
@@ -216,14 +217,28 @@ def test_a_missing_input_is_named_with_its_reader() -> None:
     wf.command("cat {inputs}", inputs=["raw"], id="reader")
     workflow = wf.build()
 
-    check_runnable(workflow, lambda file: file == "raw")
-    with pytest.raises(MissingInputError, match="'reader' reads 'raw'"):
-        check_runnable(workflow, lambda _: False)
+    as_run(workflow, lambda file: file == "raw")
+    with pytest.raises(
+        MissingInputError, match=r"'raw' .read by 'reader'.; looked in here and there"
+    ):
+        as_run(workflow, lambda _: False, ["here", "there"])
+
+
+def test_all_missing_inputs_are_named() -> None:
+    wf = WorkflowBuilder()
+    wf.command("cat {inputs}", inputs=[f"raw{i}" for i in range(13)], id="reader")
+
+    with pytest.raises(MissingInputError) as caught:
+        as_run(wf.build(), lambda file: file == "raw0")
+
+    assert list(caught.value.readers) == [f"raw{i}" for i in range(1, 13)]
+    assert str(caught.value).startswith("12 inputs are missing, which no task writes: 'raw1'")
+    assert str(caught.value).endswith("'raw10' (read by 'reader'), 2 more")
 
 
 def test_a_task_without_a_command_cannot_be_run() -> None:
-    with pytest.raises(BadValueError, match="nothing to run"):
-        check_runnable(a_diamond(), lambda _: True)
+    with pytest.raises(NoCommandError, match="'split' has no command, so there is nothing to run"):
+        as_run(a_diamond(), lambda _: True)
 
 
 def test_a_line_goes_to_the_shell_with_names_quoted_and_other_braces_left_alone() -> None:

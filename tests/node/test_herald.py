@@ -130,10 +130,10 @@ def test_a_task_without_children_is_delivered_at_once() -> None:
 
 def test_it_stays_undelivered_while_the_store_does_not_know_a_child() -> None:
     place = Place()
-    place.have(Submit(a_task("known", made_by="p")))
+    place.have(Submit(a_task("known", made_by="p")), Submit(a_task("too", made_by="q")))
 
     place.herald.deliver(a_notice("p", ("known", "forgotten")))
-    place.herald.deliver(a_notice("q", ("known",)))
+    place.herald.deliver(a_notice("q", ("too",)))
     place.pass_time()
 
     assert place.delivered() == ["q"]

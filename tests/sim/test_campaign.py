@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_diamond, workflows
-from dataward.cli.seeds import try_seed
+from dataward.cli.seeds import Workflows, try_seed
 from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import (
@@ -82,7 +82,7 @@ FULL = "chaos,disk_full=1,disk_seconds=1000"
     ],
 )
 def test_a_seed_that_once_failed_holds(seed: int, faults: str) -> None:
-    assert not try_seed(seed, faults).problem
+    assert not try_seed(seed, faults, Workflows.APPLICATIONS).problem
 
 
 @pytest.mark.parametrize("seed", range(4))

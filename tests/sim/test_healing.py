@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import msgspec
 import pytest
 
-from dataward.cli.seeds import try_seed
+from dataward.cli.seeds import Workflows, try_seed
 from dataward.model.answers import Committed, Orphans
 from dataward.model.messages import Message, WorkQueued
 from dataward.model.operations import AddCopies, Commit, Copy, Delivered, Operation, TaskSpec
@@ -102,6 +102,7 @@ def never_lets_go_of_the_dead(patch: Patch) -> None:
     patch.setattr(ShardPatrol, "_adopt", adopt_with_wrong_tickets)
 
 
+APPLICATIONS = Workflows.APPLICATIONS
 FORGETFUL = "forgetful=4,forget_seconds=20"
 
 BROKEN: list[tuple[Callable[[Patch], None], str, int, str]] = [
@@ -130,11 +131,11 @@ def test_a_broken_line_that_patrols_heal_goes_red(
     seed: int,
     betrayed_by: str,
 ) -> None:
-    assert not try_seed(seed, faults).problem
+    assert not try_seed(seed, faults, APPLICATIONS).problem
 
     breaking(monkeypatch)
 
-    assert betrayed_by in try_seed(seed, faults).problem
+    assert betrayed_by in try_seed(seed, faults, APPLICATIONS).problem
 
 
 # --- what is counted -----------------------------------------------------------------------------
@@ -142,14 +143,14 @@ def test_a_broken_line_that_patrols_heal_goes_red(
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 6])
 def test_in_fair_weather_nothing_heals(seed: int) -> None:
-    verdict = try_seed(seed, "none")
+    verdict = try_seed(seed, "none", APPLICATIONS)
 
     assert not verdict.problem
     assert verdict.healing == Healing()
 
 
 def test_a_task_that_finds_no_room_is_the_only_one_to_run_again_in_fair_weather() -> None:
-    verdict = try_seed(1, "none")  # its tasks are larger than some of its disks
+    verdict = try_seed(1, "none", APPLICATIONS)  # its tasks are larger than some of its disks
 
     assert verdict.healing.repeated > 0
     assert verdict.healing == Healing(repeated=verdict.healing.repeated)

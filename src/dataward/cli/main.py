@@ -27,7 +27,7 @@ from dataward.cli import (
 )
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import complain
-from dataward.errors import DatawardError, OutputError, SettingError
+from dataward.errors import DatawardError, OutputError, OwnFaultError, SettingError
 from dataward.live.standard_streams import open_python_streams, open_standard_streams
 
 # Since about 0.20 typer has its own copy of click and does not export this class.
@@ -172,6 +172,8 @@ def _exit_code(error: DatawardError) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, OutputError):
         return ExitCode.CANNOT_WRITE
+    if isinstance(error, OwnFaultError):
+        return ExitCode.FAILED
     return ExitCode.BAD_INPUT
 
 

@@ -20,7 +20,7 @@ from dataward.live.fitting import check_settable, fitted
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
 from dataward.model.quantities import parse_seconds
-from dataward.runs.preparation import stem_of
+from dataward.runs.preparation import runnable, stem_of
 from dataward.runs.run_directory import RunDirectory, RunState
 from dataward.runs.workflow_run import RunOptions
 from dataward.strategies.registry import strategy_named
@@ -95,6 +95,7 @@ def run_command(
     with reading_file(file):
         workflow = read_workflow(file)
     print_warnings(workflow, str(file))
+    workflow = runnable(workflow, file)
     directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
     if resume and not directory.exists():
         raise SettingError(f"{directory.path} holds no run to resume; run without --resume")

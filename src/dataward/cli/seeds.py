@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from multiprocessing import get_context
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from dataward.model.workflow import Workflow
 from dataward.sim.campaign import impatient, run_trial, small_cluster
 from dataward.sim.faults import parse_faults
 from dataward.sim.healing import Healing
+from dataward.sim.odd_workflows import odd_workflow
 from dataward.strategies.registry import STRATEGIES
 
 SHAPES = (
@@ -29,6 +31,16 @@ SHAPES = (
     ("fork-join", 40),
     ("pipeline", 60),
 )
+
+
+class Workflows(Enum):
+    """Which workflows the seeds run."""
+
+    APPLICATIONS = "applications"
+    ODD = "odd"
+    MIXED = "mixed"
+
+
 CHUNK = 8
 SHOWN = 10  # failing seeds printed; --json has them all
 
@@ -50,23 +62,32 @@ def seeds_command(
     first: Annotated[int, typer.Option(help="The first seed.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Replay just this one.")] = None,
     faults: Annotated[str, typer.Option(help="What goes wrong, as for simulate.")] = "chaos",
+    workflows: Annotated[
+        Workflows,
+        typer.Option(
+            help="Small applications, odd workflows drawn from the seed, or both in turn."
+        ),
+    ] = Workflows.MIXED,
     json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Run small workflows under seeded faults and check every invariant after every event.
 
     Each seed draws its own cluster, settings and faults. A seed that fails is printed with the
-    command that replays it.
+    command that replays it. Odd workflows are what real files contain: several writers of one file,
+    readers that do not wait for a writer, order without files, sizes and run times of 0, giants.
 
     *Healing* is what had to be put right on the way: runs repeated, tasks taken over or made
     again, leases lost, notices found undelivered, bytes moved again, seconds that work or news of
-    it waited. Without faults there must be none. With faults, a seed that heals more than its
-    faults explain fails, and so does one whose nodes keep anything after the last task.
+    it waited. Without faults there must be none, but for tasks begun again or twice because a
+    disk was too small. With faults, a seed that heals more than its faults explain fails, and so
+    does one whose nodes keep anything after the last task.
 
     Examples:
 
     - `dataward seeds -n 1000`
     - `dataward seeds --seed 7`
     - `dataward seeds -n 1000 --faults crashes`
+    - `dataward seeds -n 10000 --workflows odd`
     """
     parse_faults(faults)
     chosen = [seed] if seed is not None else list(range(first, first + count))
@@ -74,7 +95,7 @@ def seeds_command(
     verdicts = []
     watching = stderr_console()
     for verdict in track(
-        _verdicts(chosen, faults),
+        _verdicts(chosen, faults, workflows),
         "seeds",
         total=len(chosen),
         console=watching,
@@ -84,6 +105,7 @@ def seeds_command(
         if verdict.problem and sum(1 for v in verdicts if v.problem) <= SHOWN:
             problem = f"seed {verdict.seed} ({verdict.workflow}): {verdict.problem}"
             replay = f"  replay: dataward seeds --seed {verdict.seed} --faults {faults}"
+            replay += f" --workflows {workflows.value}" if workflows is not Workflows.MIXED else ""
             watching.print(f"{problem}\n{replay}", soft_wrap=True)
     bad = [verdict for verdict in verdicts if verdict.problem]
     healing = sum((verdict.healing for verdict in verdicts), Healing())
@@ -108,19 +130,20 @@ def _healing_line(healing: Healing) -> str:
     return ", ".join(f"{name} {total:,.0f}" for name, total in totals if total) or "none"
 
 
-def _verdicts(chosen: list[int], faults: str) -> Iterator[Verdict]:
+def _verdicts(chosen: list[int], faults: str, workflows: Workflows) -> Iterator[Verdict]:
     """The verdicts in the order of the seeds, computed on all cores."""
     if len(chosen) == 1:
-        yield try_seed(chosen[0], faults)
+        yield try_seed(chosen[0], faults, workflows)
         return
+    given = [faults] * len(chosen), [workflows] * len(chosen)
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(try_seed, chosen, [faults] * len(chosen), chunksize=CHUNK)
+        yield from pool.map(try_seed, chosen, *given, chunksize=CHUNK)
 
 
-def try_seed(seed: int, faults: str) -> Verdict:
+def try_seed(seed: int, faults: str, workflows: Workflows = Workflows.MIXED) -> Verdict:
     """The verdict of one trial; any exception is its problem."""
-    workflow = _workflow(seed)
+    workflow = workflow_of(seed, workflows)
     strategy = impatient(STRATEGIES["adage"], seed)
     try:
         trial = run_trial(workflow, small_cluster(seed), strategy, parse_faults(faults), seed)
@@ -132,8 +155,10 @@ def try_seed(seed: int, faults: str) -> Verdict:
 _made: dict[int, Workflow] = {}
 
 
-def _workflow(seed: int) -> Workflow:
-    place = seed % len(SHAPES)
+def workflow_of(seed: int, workflows: Workflows) -> Workflow:
+    if workflows is Workflows.ODD or (workflows is Workflows.MIXED and seed % 2):
+        return odd_workflow(seed)
+    place = (seed // 2 if workflows is Workflows.MIXED else seed) % len(SHAPES)
     if place not in _made:
         name, tasks = SHAPES[place]
         _made[place] = generate(name, tasks, seed=1)

@@ -239,7 +239,7 @@ def _as_json(summary: RunSummary, bound: float, count: int, wall: float) -> dict
         "tasks": summary.tasks,
         "complete": summary.complete,
         "failed": summary.failed,
-        "speed_up": summary.useful_seconds / summary.makespan_seconds,
+        "speed_up": _ratio(summary.useful_seconds, summary.makespan_seconds),
         "bytes_from_origin": summary.bytes_from_origin,
         "wasted_seconds": summary.wasted_seconds,
         "given": summary.given,
@@ -269,8 +269,8 @@ def _print(
     table = plain_table("", *(result.strategy for result in results))
     rows: list[tuple[str, Callable[[RunSummary], str]]] = [
         ("makespan", lambda r: show_seconds(r.makespan_seconds)),
-        ("over the lower bound", lambda r: f"{r.makespan_seconds / bound:.2f} x"),
-        ("speed-up", lambda r: f"{r.useful_seconds / r.makespan_seconds:.1f}"),
+        ("over the lower bound", lambda r: _times(r.makespan_seconds, bound, ".2f", " x")),
+        ("speed-up", lambda r: _times(r.useful_seconds, r.makespan_seconds, ".1f")),
         ("utilisation", lambda r: f"{r.utilisation:.1%}"),
         ("bytes moved", lambda r: show_bytes(r.bytes_moved)),
         ("  of them from the edge", lambda r: show_bytes(r.bytes_from_origin)),
@@ -294,3 +294,13 @@ def _print(
         table.add_row(name, *(show(result) for result in results))
     print_table(console, table)
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
+
+
+def _ratio(one: float, other: float) -> float | None:
+    """None if there is no such ratio: a workflow whose tasks take no time has a bound of 0."""
+    return one / other if other else None
+
+
+def _times(one: float, other: float, places: str, unit: str = "") -> str:
+    ratio = _ratio(one, other)
+    return "-" if ratio is None else f"{ratio:{places}}{unit}"

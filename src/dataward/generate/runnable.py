@@ -16,7 +16,7 @@ import numpy as np
 from dataward.errors import BadNameError, OutputError, SettingError
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.names import stays_inside
-from dataward.model.runnable import check_runnable
+from dataward.model.runnable import as_run
 from dataward.model.workflow import Bytes, Command, Workflow
 
 CHUNK_BYTES = 1 << 20
@@ -71,8 +71,7 @@ def make_runnable(workflow: Workflow, time_scale: float = 1.0, data_scale: float
     sizes = _scaled(workflow.size_bytes, data_scale)
     run_times = workflow.runtime_seconds * time_scale
     built = _with_commands(workflow, run_times.tolist(), sizes.tolist())
-    check_runnable(built, lambda file: True)
-    return built
+    return as_run(built, lambda file: True)
 
 
 def _scaled(sizes: Bytes, scale: float) -> Bytes:

@@ -91,6 +91,11 @@ class DepotDisk:
             raise InputLost(lost)
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
+        """List a task's outputs as this node's; its commit is proposed only after this.
+
+        The runner process has renamed them into the depot. Small ones are hashed already, and safe
+        after the next `sync`; large ones (no digest yet) are hashed and safe when this returns.
+        """
         outputs = self._written.pop(task.id)
         places: list[Place] = []
         try:
@@ -130,7 +135,7 @@ class DepotDisk:
                 loop.run_in_executor(self._sync_thread, _sync_all, paths, self.directory)
             )
         if self._syncs:
-            syncs = tuple(self._syncs)  # also those of other callers: their files are not safe yet
+            syncs = tuple(self._syncs)  # also those under way already: their files are not safe yet
             await asyncio.wait(syncs)
             self._syncs = [sync for sync in self._syncs if not sync.done()]
             for sync in syncs:

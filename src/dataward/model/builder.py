@@ -9,6 +9,8 @@ import re
 import shlex
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -16,16 +18,19 @@ import numpy as np
 
 from dataward.errors import (
     BadValueError,
-    CycleError,
     DuplicateTaskError,
     EmptyWorkflowError,
-    SelfFeedingError,
-    TwoProducersError,
     UnknownParentError,
+    WorkflowError,
 )
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.file_edges import (
+    check_order,
+    implied_parents,
+    self_feeding,
+    with_file_edges,
+)
 from dataward.model.function_calls import CallResult, call_command, name_of_call
-from dataward.model.layers import find_cycle, layers_of
 from dataward.model.names import check_name, stays_inside
 from dataward.model.workflow import Command, FileId, TaskId, Workflow
 
@@ -34,7 +39,6 @@ SIZE_BYTES_MAX = 2**60
 RUNTIME_SECONDS_MAX = 1e11
 CORES_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
-EDGES_MAX = 500_000_000
 
 
 class Edges(Enum):
@@ -263,23 +267,10 @@ class WorkflowBuilder:
         """
         if not self._defined:
             raise EmptyWorkflowError(self.name)
-        count, file_count = len(self._defined), len(self._sizes)
-        inputs = Adjacency.from_pairs(*_pair(self._inputs), count)
-        outputs = Adjacency.from_pairs(*_pair(self._outputs), count)
+        count = len(self._defined)
         ids = list(self._number)
         task_ids = tuple(TaskId(ids[number]) for number in self._defined)
-        file_ids = tuple(map(FileId, self._file_number))
-        declared = self._declared_edges(ids, task_ids)
-        derived = _derived_edges(inputs, outputs, file_count)
-        strict = edges is not Edges.DECLARED
-        self._check_producers(outputs, file_ids, task_ids, strict=strict)
-        self._check_self_feeding(derived, inputs, outputs, file_ids, task_ids, strict=strict)
-        parents = self._choose_edges(edges, declared, derived, count)
-        children = parents.transposed(count)
-        if layers_of(parents, children) is None:
-            raise CycleError([task_ids[i] for i in find_cycle(parents, children)])
-        self._warn_about_files(file_ids)
-        return Workflow(
+        declared = Workflow(
             name=self.name,
             task_ids=task_ids,
             task_names=tuple(self._task_names),
@@ -288,87 +279,60 @@ class WorkflowBuilder:
             cores=_int32(self._cores),
             memory_bytes=np.array(self._memory, dtype=np.int64),
             retries=_int32(self._retries),
-            file_ids=file_ids,
+            file_ids=tuple(map(FileId, self._file_number)),
             size_bytes=np.maximum(np.array(self._sizes, dtype=np.int64), 0),
-            inputs=inputs,
-            outputs=outputs,
-            parents=parents,
-            warnings=tuple(self._warnings),
+            inputs=Adjacency.from_pairs(*_pair(self._inputs), count),
+            outputs=Adjacency.from_pairs(*_pair(self._outputs), count),
+            parents=self._declared_edges(ids, task_ids, edges),
         )
+        check_order(declared)
+        self._warn_about_files(declared.file_ids)
+        built = self._trace(declared) if edges is Edges.DECLARED else with_file_edges(declared)
+        return replace(built, warnings=tuple(self._warnings))
 
     def _declared_edges(
-        self, ids: Sequence[str], task_ids: Sequence[TaskId]
-    ) -> tuple[Indices, Indices]:
+        self, ids: Sequence[str], task_ids: Sequence[TaskId], edges: Edges
+    ) -> Adjacency:
         tasks, numbers = _pair(self._after)
         parents = _int32(self._place_of)[numbers]
         if (parents < 0).any():
             at = int(np.argmax(parents < 0))
             raise UnknownParentError(task_ids[int(tasks[at])], ids[int(numbers[at])])
-        return tasks, parents
-
-    def _check_producers(
-        self,
-        outputs: Adjacency,
-        file_ids: Sequence[FileId],
-        task_ids: Sequence[TaskId],
-        *,
-        strict: bool,
-    ) -> None:
-        producers = outputs.transposed(len(file_ids))
-        shared = np.flatnonzero(producers.degrees() > 1)
-        if not shared.size:
-            return
-        first = int(shared[0])
-        writers = [task_ids[t] for t in producers.row(first).tolist()]
-        if strict:
-            raise TwoProducersError(file_ids[first], writers)
-        self.warn(
-            f"{shared.size} files have several producers ({file_ids[first]!r} has "
-            f"{len(writers)}); the declared edges settle their order"
-        )
-
-    def _check_self_feeding(
-        self,
-        derived: tuple[Indices, Indices],
-        inputs: Adjacency,
-        outputs: Adjacency,
-        file_ids: Sequence[FileId],
-        task_ids: Sequence[TaskId],
-        *,
-        strict: bool,
-    ) -> None:
-        loops = derived[0][derived[0] == derived[1]]
-        if not loops.size:
-            return
-        task = int(loops[0])
-        file = file_ids[int(np.intersect1d(inputs.row(task), outputs.row(task))[0])]
-        if strict:
-            raise SelfFeedingError(task_ids[task], file)
-        self.warn(
-            f"{np.unique(loops).size} tasks both read and write a file "
-            f"(task {task_ids[task]!r}, file {file!r})"
-        )
-
-    def _choose_edges(
-        self,
-        edges: Edges,
-        declared: tuple[Indices, Indices],
-        derived: tuple[Indices, Indices],
-        count: int,
-    ) -> Adjacency:
-        proper = derived[0] != derived[1]
-        by_files = Adjacency.from_edges(derived[0][proper], derived[1][proper], count)
-        by_author = Adjacency.from_edges(*declared, count)
         if edges is Edges.FILES:
-            return by_files
-        if edges is Edges.DECLARED:
-            self._warn_about_edges(by_author, by_files)
-            return by_author
-        return Adjacency.from_edges(
-            np.concatenate([by_author.owners(), by_files.owners()]),
-            np.concatenate([by_author.targets, by_files.targets]),
-            count,
-        )
+            tasks, parents = tasks[:0], parents[:0]
+        return Adjacency.from_edges(tasks, parents, len(task_ids))
+
+    def _trace(self, declared: Workflow) -> Workflow:
+        """The workflow in its declared order, with warnings where its files say something else.
+
+        If it declares no order at all, that of its files is meant, where they have one.
+        """
+        self._warn_about_writers(declared)
+        implied = implied_parents(declared)
+        if not declared.edge_count and implied.targets.size:
+            with suppress(WorkflowError):
+                ordered = with_file_edges(declared)
+                self.warn(f"it declares no edges; the {ordered.edge_count} of its files are used")
+                return ordered
+        self._warn_about_edges(declared.parents, implied)
+        return declared
+
+    def _warn_about_writers(self, workflow: Workflow) -> None:
+        shared = np.flatnonzero(workflow.producers.degrees() > 1)
+        if shared.size:
+            first = int(shared[0])
+            self.warn(
+                f"{shared.size} files have several producers ({workflow.file_ids[first]!r} has "
+                f"{workflow.producers.row(first).size}); such a workflow can be studied but not run"
+            )
+        loops = self_feeding(workflow)
+        if loops:
+            task, file = loops[0]
+            self.warn(
+                f"{len({task for task, _ in loops})} tasks both read and write a file "
+                f"(task {workflow.task_ids[task]!r}, file {workflow.file_ids[file]!r}); "
+                "such a workflow can be studied but not run"
+            )
 
     def _warn_about_edges(self, by_author: Adjacency, by_files: Adjacency) -> None:
         count = len(by_author)
@@ -378,8 +342,8 @@ class WorkflowBuilder:
         only_authored = np.setdiff1d(authored, filed, assume_unique=True).size
         if only_filed:
             self.warn(
-                f"its files imply {only_filed} edges that it does not declare; "
-                f"only the {authored.size} declared edges are used"
+                f"its files imply {only_filed} edges that it does not declare; they count when it "
+                f"is run, but otherwise only the {authored.size} declared ones do"
             )
         if only_authored and filed.size:
             self.warn(
@@ -450,22 +414,6 @@ def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int
     if not 1 <= cores <= CORES_MAX:
         raise BadValueError(owner, "cores", cores, f"not between 1 and {CORES_MAX}")
     raise BadValueError(owner, "memory", memory_bytes, f"not between 0 and {SIZE_BYTES_MAX} bytes")
-
-
-def _derived_edges(
-    inputs: Adjacency, outputs: Adjacency, file_count: int
-) -> tuple[Indices, Indices]:
-    """(child, parent) for every file that the parent writes and the child reads.
-
-    A task that reads its own output gets a loop.
-    """
-    producers = outputs.transposed(file_count)
-    # Edges are counted before they are made: a workflow of a few kilobytes can imply billions.
-    count = int(producers.degrees()[inputs.targets].sum())
-    if count > EDGES_MAX:
-        raise BadValueError("the workflow", "edges implied by files", count, f"above {EDGES_MAX}")
-    parents, offsets = producers.gather(inputs.targets)
-    return np.repeat(inputs.owners(), np.diff(offsets)), parents
 
 
 def _int32(numbers: "array[int]") -> Indices:

@@ -1,38 +1,43 @@
-"""Checks whether a workflow can be run, not just planned or drawn."""
+"""A workflow as it is run, if it can be run at all and not just planned or drawn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dataward.errors import (
     BadNameError,
-    BadValueError,
     MissingInputError,
-    SelfFeedingError,
-    TwoProducersError,
+    NoCommandError,
 )
+from dataward.model.file_edges import with_file_edges
 from dataward.model.names import stays_inside
 from dataward.model.workflow import FileId, Workflow
 
 
-def check_runnable(workflow: Workflow, provided: Callable[[FileId], bool]) -> None:
-    """Raise a WorkflowError if this workflow cannot run.
+def as_run(
+    workflow: Workflow, provided: Callable[[FileId], bool], looked_in: Sequence[str] = ()
+) -> Workflow:
+    """The workflow in the order in which it is run, where its files count besides its edges.
 
-    ``provided`` tells whether a file that no task writes exists outside the workflow.
+    ``provided`` tells whether a file that no task writes exists outside the workflow; the places
+    that it knows of are ``looked_in``. Raises a WorkflowError if this workflow cannot run.
     """
+    ordered = with_file_edges(workflow)
     for file in workflow.file_ids:
         if not stays_inside(file):
             raise BadNameError("file", file, "is not a plain relative path, so it cannot be used")
     _check_no_file_is_a_directory(workflow)
     for index, command in enumerate(workflow.commands):
         if not command:
-            task = workflow.task_ids[index]
-            raise BadValueError(f"task {task!r}", "command", command, "so there is nothing to run")
-    _check_order_follows_files(workflow)
-    for number in np.flatnonzero(workflow.producers.degrees() == 0).tolist():
-        readers = workflow.consumers.row(number)
-        if readers.size and not provided(workflow.file_ids[number]):
-            raise MissingInputError(workflow.file_ids[number], workflow.task_ids[int(readers[0])])
+            raise NoCommandError(workflow.task_ids[index])
+    missing: dict[str, str] = {
+        workflow.file_ids[file]: workflow.task_ids[int(workflow.consumers.row(file)[0])]
+        for file in np.flatnonzero(workflow.producers.degrees() == 0).tolist()
+        if workflow.consumers.row(file).size and not provided(workflow.file_ids[file])
+    }
+    if missing:
+        raise MissingInputError(missing, looked_in)
+    return ordered
 
 
 def _check_no_file_is_a_directory(workflow: Workflow) -> None:
@@ -45,14 +50,3 @@ def _check_no_file_is_a_directory(workflow: Workflow) -> None:
                 problem = f"would be in a directory called {place!r}, which is a file"
                 raise BadNameError("file", file, problem)
             place = place.rpartition("/")[0]
-
-
-def _check_order_follows_files(workflow: Workflow) -> None:
-    for file in np.flatnonzero(workflow.producers.degrees() > 1).tolist():
-        writers = [workflow.task_ids[t] for t in workflow.producers.row(file).tolist()]
-        raise TwoProducersError(workflow.file_ids[file], writers)
-    for task, files in enumerate(workflow.inputs.rows()):
-        written = set(workflow.outputs.row(task).tolist())
-        for file in files:
-            if file in written:
-                raise SelfFeedingError(workflow.task_ids[task], workflow.file_ids[file])

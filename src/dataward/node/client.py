@@ -39,10 +39,14 @@ def task_specs(
     retries: int = 0,
     digests: Mapping[FileId, str] = MappingProxyType({}),
 ) -> Iterator[TaskSpec]:
-    """Every task as the store keeps it, in the workflow's order, with known digests of inputs."""
+    """Every task as the store keeps it, in the workflow's order, with known digests of inputs.
+
+    Every file must have one writer at most, and its readers must wait for that writer: see
+    `as_replayed` and `as_run`.
+    """
     files, ids = workflow.file_ids, workflow.task_ids
     sizes = workflow.size_bytes.tolist()
-    producer = [ids[writers[0]] if writers else TaskId("") for writers in workflow.producers.rows()]
+    producer = [_sole(ids, writers) for writers in workflow.producers.rows()]
     reads = [
         InputFile(files[f], sizes[f], producer[f], digests.get(files[f], ""))
         for f in range(len(files))
@@ -84,6 +88,11 @@ def task_specs(
             backups_max=backups_max,
             command=command or (),
         )
+
+
+def _sole(ids: Sequence[TaskId], writers: Sequence[int]) -> TaskId:
+    assert len(writers) < 2, f"several tasks write one file: {[ids[task] for task in writers]}"
+    return ids[writers[0]] if writers else TaskId("")
 
 
 @dataclass

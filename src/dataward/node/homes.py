@@ -116,7 +116,9 @@ def best_node(candidates: Sequence[Candidate]) -> NodeId:
 def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId | None:
     """The least loaded neighbour, if this node has more load than all of them; else None.
 
-    Of equally loaded neighbours the lowest id is taken.
+    The load balancer queues the least urgent half of its tasks there: as replicas, so that they
+    stay here as well, unless replication is off. Of equally loaded neighbours the lowest id is
+    taken.
     """
     if not neighbours or load_seconds <= max(neighbours.values()):
         return None

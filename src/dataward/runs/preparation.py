@@ -10,7 +10,7 @@ from dataward.live.depot_disk import Place, depot_contents
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.operations import OutputFile
-from dataward.model.runnable import check_runnable
+from dataward.model.runnable import as_run
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.input_digests import InputDigests
 from dataward.runs.outcomes import Decision, Outcome, decide
@@ -41,6 +41,16 @@ class InputFiles:
     def is_provided(self, file: FileId) -> bool:
         return self.find(file) is not None
 
+    @property
+    def places(self) -> list[str]:
+        return [str(place) for place in self._places]
+
+
+def runnable(workflow: Workflow, source: Path) -> Workflow:
+    """The workflow as it is run, from the file ``source``. Raises a WorkflowError if it cannot."""
+    inputs = InputFiles(source)
+    return as_run(workflow, inputs.is_provided, inputs.places)
+
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
@@ -70,7 +80,6 @@ class Preparer:
             for i, file in enumerate(workflow.file_ids)
         }
         self._needed = [file for i, file in enumerate(workflow.file_ids) if read[i] and not made[i]]
-        check_runnable(workflow, self._inputs.is_provided)
 
     def is_wanted(self, file: FileId) -> bool:
         """Whether the file is one of the results that the workflow is run for."""
@@ -81,7 +90,7 @@ class Preparer:
         self.inputs: dict[FileId, Place] = {}
         for done, file in enumerate(self._needed):
             path = self._inputs.find(file)
-            assert path is not None, "check_runnable has found it"
+            assert path is not None, "runnable has found it"
             absolute = path.absolute()
             digest = self._seen.digest_of(absolute)
             self.inputs[file] = Place(str(absolute), absolute.stat().st_size, digest, True)
@@ -93,6 +102,11 @@ class Preparer:
         return len(self._needed)
 
     def prepare(self, outcomes: Mapping[TaskId, Outcome], nodes: Sequence[NodeId]) -> Preparation:
+        """Decide which tasks are due, and find the files that they may start from.
+
+        A file of a skipped task is there if a depot has a file named by its digest, or ``outputs/``
+        has it with that content.
+        """
         depots = self._depots(nodes)
         digests = {file: place.digest for file, place in self.inputs.items()}
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataward.errors import DatawardError
+from dataward.errors import OwnFaultError
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.answers import Answer
 from dataward.model.events import (
@@ -21,6 +21,7 @@ from dataward.model.ids import NodeId
 from dataward.model.messages import WorkQueued
 from dataward.model.operations import Operation
 from dataward.model.platform import Placement, Platform
+from dataward.model.replay import as_replayed
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, Workflow
 from dataward.node.client import Client, task_specs
@@ -43,13 +44,14 @@ from dataward.world import World
 CLIENT = NodeId("client")
 
 
-class Stuck(DatawardError):  # noqa: N818 - a finding, not an error of the simulation
+class Stuck(OwnFaultError):  # noqa: N818 - a finding, not an error of the simulation
     """A simulated run did not end."""
 
-    def __init__(self, seconds: float, complete: int, tasks: int) -> None:
+    def __init__(self, seed: int, seconds: float, complete: int, tasks: int) -> None:
         self.seconds = seconds
         super().__init__(
-            f"after {seconds:g} simulated seconds only {complete} of {tasks} tasks are finished"
+            f"seed {seed}: after {seconds:g} simulated seconds only {complete} of {tasks} tasks "
+            "are finished"
         )
 
 
@@ -80,6 +82,7 @@ class Simulation:
     repairs_per_flow_max: float = 1.0
 
     def __post_init__(self) -> None:
+        self.workflow = as_replayed(self.workflow)
         self.kernel = VirtualKernel()
         self.interference = Interference(seeded(self.seed, "interference"))
         self.store = StoreService(
@@ -153,7 +156,7 @@ class Simulation:
         self.kernel.spawn(client.watch(self.kernel, pause), "client")
         limit = None if self.time_limit_seconds == float("inf") else self.time_limit_seconds
         if not await self._finished.wait(limit):
-            raise Stuck(self.kernel.now(), self.store.complete, len(self.workflow))
+            raise Stuck(self.seed, self.kernel.now(), self.store.complete, len(self.workflow))
         # The store knows of the last end before the node: wait for the last answers and events.
         await self.kernel.sleep(10 * self.platform.store.latency_seconds)
         outcome = SimulationResult(

@@ -146,6 +146,10 @@ class TaskRules:
         )
 
     def _complete(self, record: TaskRecord, op: Commit, now: float) -> None:
+        """The only place where a task becomes complete. `_reopen` takes it back.
+
+        A store on a disk answers the `Commit` only once this is on the disk.
+        """
         record.attempts.setdefault(
             op.attempt, AttemptRecord(op.node, incarnation_of(op.attempt), TaskState.STAGE_IN)
         )
@@ -261,6 +265,7 @@ class TaskRules:
             record.notices[op.parent] = op.generation
             if known < record.required.get(op.parent, 1) <= op.generation:
                 record.waiting_for -= 1
+                assert record.waiting_for >= 0, f"{op.task} was told by {op.parent}, no parent"
             record.settle(now)
         return self._standing(record)
 
@@ -323,6 +328,11 @@ class TaskRules:
         return self._standing(record, granted=granted)
 
     def _take_over(self, op: TakeOver, now: float) -> Answer:
+        """Void every attempt of this incarnation of a node, and of earlier ones.
+
+        What they still ask for, to commit above all, is refused as FENCED. If that makes the task
+        ready again, patrols find it until some node says it is in a queue.
+        """
         record = self.tasks.get(op.task)
         if record is None:
             return self._unknown(op.task)
