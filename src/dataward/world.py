@@ -145,6 +145,13 @@ class Disk(Protocol):
         """
         ...
 
+    def recall(self, file: OutputFile, task: TaskId) -> bool:
+        """Whether an earlier run left this very file here; then it is stored as the task's output.
+
+        Such a file would survive a power cut.
+        """
+        ...
+
     async def sync(self) -> None:
         """Return once everything stored so far would survive a power cut.
 

@@ -35,7 +35,7 @@ def backlog():
 
 
 def a_disk(name, threads, backlog, held=None) -> DepotDisk:
-    return DepotDisk(Path("depot") / name, held or {}, threads, threads, backlog)
+    return DepotDisk(Path("depot") / name, held or {}, {}, threads, threads, backlog)
 
 
 def a_spec(*outputs: str) -> TaskSpec:

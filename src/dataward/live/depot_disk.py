@@ -52,11 +52,13 @@ class DepotDisk:
         self,
         directory: Path,
         held: Mapping[FileId, Place],
+        earlier: Mapping[FileId, Place],
         hash_threads: Executor,
         sync_thread: Executor,
         backlog: Backlog,
     ) -> None:
         self.directory = str(directory)
+        self._earlier = earlier
         self._hash_threads = hash_threads
         self._sync_thread = sync_thread
         self._backlog = backlog
@@ -117,6 +119,19 @@ class DepotDisk:
             OutputFile(FileId(written.name), place.size_bytes, place.digest)
             for written, place in zip(outputs, places, strict=True)
         )
+
+    def recall(self, file: OutputFile, task: TaskId) -> bool:
+        place = self._earlier.get(file.id)
+        if place is None or place.digest != file.digest or not os.path.exists(place.path):
+            return False
+        if place.outside or os.path.dirname(place.path) == self.directory:
+            self._add(file.id, place, _Source(task, True))
+            return True
+        try:
+            self.copy_from(file.id, place, task)
+        except TransferFailed:
+            return False
+        return True
 
     async def _store_large(self, path: str) -> tuple[str, str]:
         loop = asyncio.get_running_loop()

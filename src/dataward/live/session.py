@@ -7,7 +7,7 @@ they come.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -83,6 +83,7 @@ class SessionFiles:
     outside: Mapping[FileId, Place]  # files that no node has made
     held: Mapping[NodeId, Mapping[FileId, Place]]  # files that nodes have from earlier sessions
     log_stem: Callable[[TaskId, AttemptId], str]
+    earlier: Mapping[FileId, Place] = field(default_factory=dict)  # of tasks that may be recalled
 
 
 class Session:
@@ -223,7 +224,12 @@ class Session:
         settings, machine = self._settings, self._settings.machine
         held = self._files.held.get(id, {})
         disk = DepotDisk(
-            self._files.depot / id, held, self._hash_threads, self._sync_thread, self._backlog
+            self._files.depot / id,
+            held,
+            self._files.earlier,
+            self._hash_threads,
+            self._sync_thread,
+            self._backlog,
         )
         runner = LiveRunner(
             self._kernel,

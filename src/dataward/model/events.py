@@ -119,6 +119,7 @@ class TaskSkipped(msgspec.Struct, frozen=True, array_like=True, tag="task-skippe
 
     at: float
     task: TaskId
+    generation: int = 1
 
 
 class TaskDue(msgspec.Struct, frozen=True, array_like=True, tag="task-due"):

@@ -8,6 +8,9 @@ AttemptId = NewType("AttemptId", str)
 ORIGIN = NodeId("origin")
 """Where the inputs of a workflow come from if no node has them: an edge server, or outside."""
 
+NOWHERE = NodeId("")
+"""Stands for the node that holds a file when no node does."""
+
 NOBODY = AttemptId("")
 """Stands for the attempt that finished a task when there was none, because a parent failed."""
 

@@ -35,6 +35,18 @@ class OutputFile(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
 
 
+class Earlier(msgspec.Struct, frozen=True, array_like=True):
+    """What a task read and wrote when it last ran by the same recipe, by content.
+
+    If it would read the same again, it need not run: what it wrote is known. Its outputs may be
+    gone since; of these only the ``wanted`` ones must be made again though nobody reads them.
+    """
+
+    inputs: tuple[tuple[FileId, str], ...]
+    outputs: tuple[OutputFile, ...]
+    wanted: tuple[FileId, ...] = ()
+
+
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     """What the client submits about a task: ADAGE's Table 2 without the fields that change."""
 
@@ -52,10 +64,14 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     priority: float  # lower is more urgent
     backups_max: int
     command: tuple[str, ...] = ()
+    earlier: Earlier | None = None
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
-    """A node that holds a file, and the size and digest by which to check the file."""
+    """A node that holds a file, and the size and digest by which to check the file.
+
+    NOWHERE stands for the node if nobody holds the file, so that its digest is known all the same.
+    """
 
     file: FileId
     node: NodeId
@@ -113,7 +129,9 @@ class Advance(TaskOperation, frozen=True, tag=True):
 class Commit(TaskOperation, frozen=True, tag=True):
     """Complete the task, once. -> Committed, or Refused: another won, or the lease was lost.
 
-    ``outputs`` are the files as written; an output left out is as the `TaskSpec` declared it.
+    ``outputs`` are the files as written; an output left out is as the `TaskSpec` declared it. A
+    task that is ``recalled`` did not run, and its outputs are those of an earlier run; nobody has
+    those that are ``absent``.
     """
 
     attempt: AttemptId
@@ -121,6 +139,15 @@ class Commit(TaskOperation, frozen=True, tag=True):
     timeline: tuple[tuple[TaskState, float], ...] = ()
     generation: int = 0
     outputs: tuple[OutputFile, ...] = ()
+    recalled: bool = False
+    absent: tuple[FileId, ...] = ()
+
+    @property
+    def held(self) -> tuple[OutputFile, ...]:
+        """The outputs that the node has."""
+        if not self.absent:
+            return self.outputs
+        return tuple(file for file in self.outputs if file.id not in self.absent)
 
 
 class Fail(TaskOperation, frozen=True, tag=True):

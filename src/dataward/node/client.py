@@ -10,6 +10,7 @@ from dataward.model.ids import NodeId
 from dataward.model.operations import (
     AddCopies,
     Copy,
+    Earlier,
     Enqueue,
     InputFile,
     Operation,
@@ -38,6 +39,7 @@ def task_specs(
     backups_max: int,
     retries: int = 0,
     digests: Mapping[FileId, str] = MappingProxyType({}),
+    earlier: Mapping[TaskId, Earlier] = MappingProxyType({}),
 ) -> Iterator[TaskSpec]:
     """Every task as the store keeps it, in the workflow's order, with known digests of inputs.
 
@@ -87,6 +89,7 @@ def task_specs(
             priority=priority,
             backups_max=backups_max,
             command=command or (),
+            earlier=earlier.get(id),
         )
 
 

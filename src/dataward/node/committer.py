@@ -17,7 +17,7 @@ from dataward.node.depot import Depot
 from dataward.node.herald import Herald, Notice
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
-from dataward.node.telling import tell_ended, tell_finished
+from dataward.node.telling import tell_ended, tell_finished, tell_skipped
 from dataward.world import DiskFull, World
 
 
@@ -60,7 +60,7 @@ class Committer:
         return operation
 
     def _give_up(self, commit: Commit, reason: str) -> Fail:
-        self.depot.discard_outputs(commit.outputs)
+        self.depot.discard_outputs(commit.held)
         failed, cause = AttemptOutcome.FAILED, FailureCause.DISK
         tell_ended(self.world, commit.task, commit.attempt, failed, reason, cause)
         return self.state.outbox.withdraw(commit, reason)
@@ -80,20 +80,27 @@ class Committer:
 
     def _on_won(self, commit: Commit, answer: Committed) -> None:
         if self.state.outbox.arrived(commit.attempt):
-            self.depot.keep_outputs(commit.task, commit.outputs)
+            self.depot.keep_outputs(commit.task, commit.held)
             self.world.disk.journal(commit)
-            self._ended(commit, AttemptOutcome.WON)
-            self._finished(commit, TaskState.COMPLETE, answer.generation)
+            self._tell_won(commit, answer.generation)
             self._stop(answer.rivals, commit.task, answer.generation)
             self.state.outbox.let_go(commit.task)
         self.herald.deliver(
             Notice(commit.task, answer.generation, False, answer.children, answer.copies)
         )
 
+    def _tell_won(self, commit: Commit, generation: int) -> None:
+        if commit.recalled:
+            tell_skipped(self.world, commit.task, generation)
+            return
+        self._ended(commit, AttemptOutcome.WON)
+        self._finished(commit, TaskState.COMPLETE, generation)
+
     def _on_lost(self, commit: Commit, answer: Refused) -> None:
         if self.state.outbox.arrived(commit.attempt):
-            self.depot.discard_outputs(commit.outputs)
-            self._ended(commit, AttemptOutcome.LOST, answer.reason.value)
+            self.depot.discard_outputs(commit.held)
+            if not commit.recalled:
+                self._ended(commit, AttemptOutcome.LOST, answer.reason.value)
             if answer.reason is Refusal.FENCED:
                 self.state.lose_lease(incarnation_of(commit.attempt))
             else:

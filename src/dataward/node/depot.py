@@ -1,11 +1,12 @@
 """The node's files: which are here, which may go when room is needed, how others are fetched."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
-from dataward.model.ids import ORIGIN, NodeId
+from dataward.model.ids import NOWHERE, ORIGIN, NodeId
 from dataward.model.operations import Copy, InputFile, Look, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.outbox import Outbox
@@ -184,7 +185,7 @@ class Depot:
         """
         sources: dict[FileId, list[NodeId]] = {file.id: [] for file in files}
         for copy in hints:
-            if copy.file in sources:
+            if copy.file in sources and copy.node != NOWHERE:
                 sources[copy.file].append(copy.node)
         unknown = [file for file in files if not sources[file.id]]
         if unknown:
@@ -195,7 +196,9 @@ class Depot:
         answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
         for file, answer in zip(files, answers, strict=True):
             assert isinstance(answer, Standing)
-            into[file.id] = [copy.node for copy in answer.copies if copy.file == file.id]
+            into[file.id] = [
+                copy.node for copy in answer.copies if copy.file == file.id and copy.node != NOWHERE
+            ]
 
     async def _fetch(self, file: InputFile, sources: list[NodeId]) -> None:
         while (arriving := self._arriving.get(file.id)) is not None:
@@ -280,6 +283,21 @@ class Depot:
             self._stored(file.id, file.size_bytes)
         self.used_bytes -= size_bytes  # the real sizes may differ from the declared ones
         return outputs
+
+    def recall(self, task: TaskId, files: Sequence[OutputFile]) -> list[OutputFile]:
+        """Those of a task's outputs that an earlier run left on the disk: they are stored now.
+
+        As those of `store_outputs`, they count only once committed.
+        """
+        found = []
+        for file in files:
+            with suppress(DiskFull):
+                self.make_room(file.size_bytes)
+                if self.world.disk.recall(file, task):
+                    self.used_bytes += file.size_bytes
+                    self._stored(file.id, file.size_bytes)
+                    found.append(file)
+        return found
 
     def keep_outputs(self, task: TaskId, outputs: Sequence[OutputFile]) -> None:
         """Keep the outputs of an attempt that was committed: others will ask for them."""

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from dataward.model.answers import Begun, Refusal, Refused
 from dataward.model.events import AttemptBegan, InputsStaged
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Begin, QueueEntry, TaskSpec
+from dataward.model.operations import Begin, OutputFile, QueueEntry, TaskSpec
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.capacity import Capacity
-from dataward.node.depot import Depot, Staged
+from dataward.node.depot import Depot, Staged, as_committed
+from dataward.node.recall import input_changed, wanted_gone
 from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
-from dataward.node.telling import tell_advanced, tell_ended, tell_measured
+from dataward.node.telling import tell_advanced, tell_due, tell_ended, tell_measured
 from dataward.world import Cancelled, DiskFull, InputLost, RunResult, TransferFailed, World
 
 
@@ -87,6 +88,8 @@ class Executor:
             outbox.let_go(answer.task)
 
     async def _go_on(self, entry: QueueEntry, begun: Begun, attempt: AttemptId) -> None:
+        if self._recalls(begun, attempt):
+            return
         now, node = self.world.kernel.now(), self.world.node
         self.world.emit(
             AttemptBegan(now, entry.task, attempt, node, entry.replica, begun.generation)
@@ -102,6 +105,27 @@ class Executor:
             await self.setbacks.on_transfer_failed(begun.spec, attempt, str(error))
         except DiskFull as error:
             await self.setbacks.on_disk_full(begun.spec, attempt, str(error))
+
+    def _recalls(self, begun: Begun, attempt: AttemptId) -> bool:
+        """Whether what an earlier run wrote is proposed, since the task would read the same again.
+
+        What is gone of that, nobody makes again until a task needs it: then it is an input lost.
+        """
+        spec, earlier = begun.spec, begun.spec.earlier
+        if earlier is None or begun.generation > 1:
+            return False
+        found: list[OutputFile] = []
+        why = input_changed(earlier, as_committed(spec.inputs, begun.copies))
+        if not why:
+            found = self.depot.recall(spec.id, earlier.outputs)
+            why = wanted_gone(earlier, found)
+        if why:
+            self.depot.discard_outputs(found)
+            tell_due(self.world, spec.id, why)
+            return False
+        absent = tuple(file.id for file in earlier.outputs if file not in found)
+        self.state.outbox.recall(spec.id, attempt, earlier.outputs, absent)
+        return True
 
     async def _carry(self, begun: Begun, attempt: AttemptId) -> None:
         """Fetch the inputs, run the task, store its outputs, propose the commit."""

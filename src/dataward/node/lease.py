@@ -50,7 +50,7 @@ class Lease:
             await self.state.lease_lost.wait()
             self.state.lease_lost.clear()
             for commit in self.state.take_abandoned():
-                self.depot.discard_outputs(commit.outputs)
+                self.depot.discard_outputs(commit.held)
                 why = "the node's lease had expired"
                 tell_ended(self.world, commit.task, commit.attempt, AttemptOutcome.LOST, why)
             await self.join()

@@ -18,7 +18,7 @@ from dataward.model.operations import (
     ReportLoad,
 )
 from dataward.model.states import TaskState
-from dataward.model.workflow import TaskId
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.identity import Identity
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.settings import NodeSettings
@@ -69,8 +69,23 @@ class Outbox:
         awaited: bool,
     ) -> None:
         """Propose an attempt as the task's outcome; ``awaited`` if other tasks wait for it."""
-        commit = Commit(task, attempt, self._node, self._steps(attempt), generation, outputs)
-        self._proposed[attempt] = commit
+        steps = self._steps(attempt)
+        self._propose(Commit(task, attempt, self._node, steps, generation, outputs), awaited)
+
+    def recall(
+        self,
+        task: TaskId,
+        attempt: AttemptId,
+        outputs: tuple[OutputFile, ...],
+        absent: tuple[FileId, ...],
+    ) -> None:
+        """Propose what an earlier run wrote as the task's outcome."""
+        generation = 1  # a task that is made again has lost an output, and must run
+        commit = Commit(task, attempt, self._node, (), generation, outputs, True, absent)
+        self._propose(commit, awaited=True)
+
+    def _propose(self, commit: Commit, awaited: bool) -> None:
+        self._proposed[commit.attempt] = commit
         self._send(commit, awaited=awaited)
 
     def fail(self, task: TaskId, attempt: AttemptId, reason: str) -> None:

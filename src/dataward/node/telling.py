@@ -1,6 +1,13 @@
 """Emits the events about what became of a node's attempts."""
 
-from dataward.model.events import AttemptAdvanced, AttemptEnded, AttemptMeasured, TaskFinished
+from dataward.model.events import (
+    AttemptAdvanced,
+    AttemptEnded,
+    AttemptMeasured,
+    TaskDue,
+    TaskFinished,
+    TaskSkipped,
+)
 from dataward.model.ids import NOBODY, AttemptId, NodeId, node_of
 from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.model.workflow import TaskId
@@ -50,3 +57,13 @@ def tell_finished(
     """Report a task's outcome; ``attempt`` is NOBODY if the task failed with a parent."""
     node: NodeId = node_of(attempt) if attempt != NOBODY else world.node
     world.emit(TaskFinished(world.kernel.now(), task, attempt, node, state, generation))
+
+
+def tell_skipped(world: World, task: TaskId, generation: int) -> None:
+    """Report that a task is complete without having run: it would have read what it read before."""
+    world.emit(TaskSkipped(world.kernel.now(), task, generation))
+
+
+def tell_due(world: World, task: TaskId, why: str) -> None:
+    """Report that a task must run, though it ran before; ``why`` is a clause."""
+    world.emit(TaskDue(world.kernel.now(), task, why))

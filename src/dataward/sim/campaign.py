@@ -10,6 +10,7 @@ from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.plan.bounds import makespan_bounds
+from dataward.sim.earlier_run import drawn_earlier_run
 from dataward.sim.faults import Fault, FaultPlan, inject
 from dataward.sim.healing import (
     Healing,
@@ -67,6 +68,7 @@ def run_trial(
         strategy,
         seed,
         make_shard=make_shard,
+        earlier=drawn_earlier_run(workflow, seed),
         time_limit_seconds=100 * horizon + PATIENCE * lease,
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
@@ -135,7 +137,12 @@ def checker_of(simulation: Simulation) -> Checker:
     cores = {machine.id: machine.cores for machine in platform.machines}
     now = simulation.kernel.now
     return Checker(
-        simulation.workflow, platform.store.shards, cores, now, simulation.unsafe_files_of
+        simulation.workflow,
+        platform.store.shards,
+        cores,
+        now,
+        simulation.unsafe_files_of,
+        simulation.earlier.stale,
     )
 
 

@@ -69,11 +69,13 @@ class Trouble:
     failed_calls: int = 0
     died: int = 0  # attempts that went with their node in a crash
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
+    absent: int = 0  # files of recalled tasks that nobody has
 
     @property
     def hindrances(self) -> int:
         """How often an attempt may have been unable to go on, though its node was well."""
-        return self.mutes + self.partitions + self.full_disks + self.forgets + self.spoils
+        faults = self.mutes + self.partitions + self.full_disks + self.forgets + self.spoils
+        return faults + self.absent
 
 
 _COUNTED = {
@@ -220,7 +222,8 @@ class HealingTally:
     def _on_committed(self, operation: Operation, answer: Committed) -> None:
         assert isinstance(operation, Commit)
         self._complete.setdefault(answer.task, self.simulation.kernel.now())
-        self._held.update((file.id, operation.node) for file in operation.outputs)
+        self._trouble.absent += len(operation.absent)
+        self._held.update((file.id, operation.node) for file in operation.held)
 
     # --- what is in no event ---------------------------------------------------------------------
 

@@ -41,10 +41,13 @@ def doubled(run: HealedRun) -> float:
 
 
 def reopened(run: HealedRun) -> float:
-    """One fault hides the outputs of one node, or takes one; at worst all were there."""
+    """One fault hides the outputs of one node, or takes one; at worst all were there.
+
+    What an earlier run had written, and is gone, is made again once a task needs it.
+    """
     trouble = run.trouble
     hiding = trouble.mutes + trouble.partitions + trouble.spoils + trouble.forgets
-    return run.tasks * (run.deaths + hiding)
+    return run.tasks * (run.deaths + hiding) + trouble.absent
 
 
 def needless(run: HealedRun) -> float:

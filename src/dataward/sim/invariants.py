@@ -60,6 +60,7 @@ class Checker:
     cores: dict[NodeId, int]
     now: Callable[[], float]
     unsafe_files_of: Callable[[NodeId], Collection[FileId]] = lambda node: ()
+    must_run: Collection[TaskId] = ()  # what an earlier run did no longer holds for these
     checks: int = 0
     forgotten: dict[AttemptId, NodeId] = field(default_factory=dict)  # commits not said again yet
     _ledgers: dict[int, Ledger] = field(default_factory=dict)
@@ -110,6 +111,8 @@ class Checker:
             raise InvariantBroken(f"{op.task} was committed by {first} and again by {op.attempt}")
         if (op.task, op.node, incarnation_of(op.attempt)) in ledger.fences:
             raise InvariantBroken(f"{op.attempt} committed {op.task} after losing its lease")
+        if op.recalled and (op.task in self.must_run):
+            raise InvariantBroken(f"{op.task} was recalled from an earlier run, but had to run")
         self._check_parents(op.task, "was committed")
         unsafe = self.unsafe_files_of(op.node)
         for file in op.outputs:

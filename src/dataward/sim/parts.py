@@ -7,8 +7,9 @@ from dataward.model.events import Emit, FileMoved
 from dataward.model.ids import ORIGIN, AttemptId, NodeId
 from dataward.model.messages import Message
 from dataward.model.operations import Commit, InputFile, OutputFile, TaskSpec
-from dataward.model.workflow import FileId
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.slots import Slots
+from dataward.sim.digests import digest_of
 from dataward.sim.fabric import Fabric
 from dataward.sim.interference import Interference
 from dataward.sim.sim_machine import SimMachine
@@ -77,11 +78,6 @@ class SimNetwork:
         return stored.size_bytes, stored.digest
 
 
-def digest_of(task: str, file: str) -> str:
-    """The digest of a simulated task's output: from task and file, so every run writes the same."""
-    return f"{task}/{file}"
-
-
 @dataclass
 class SimDisk:
     machine: SimMachine
@@ -116,6 +112,12 @@ class SimDisk:
     def _check_room(self, size_bytes: int) -> None:
         if self.machine.stored.used_bytes + size_bytes > self.machine.capacity_bytes:
             raise DiskFull(f"the disk of {self.machine.spec.id} is full")
+
+    def recall(self, file: OutputFile, task: TaskId) -> bool:
+        if self.machine.stored.earlier.pop(file.id, None) != file.digest:
+            return False
+        self.machine.stored.put(file.id, file.size_bytes, task, written=True, digest=file.digest)
+        return True
 
     async def sync(self) -> None:
         """Takes no time: writing was charged for when the outputs were stored."""

@@ -18,13 +18,15 @@ from dataward.world import StoredFile
 class DiskContents:
     """A disk's contents: file sizes and producers, and the journal of acknowledged commits.
 
-    ``unsafe`` files have been written but not synced, and are lost when the power goes.
+    ``unsafe`` files have been written but not synced, and are lost when the power goes. ``earlier``
+    has the digests of files that an earlier run left and that no node has asked for yet.
     """
 
     files: dict[FileId, StoredFile] = field(default_factory=dict)
     commits: list[Commit] = field(default_factory=list)
     used_bytes: int = 0
     unsafe: dict[FileId, None] = field(default_factory=dict)
+    earlier: dict[FileId, str] = field(default_factory=dict)
 
     def put(
         self, file: FileId, size_bytes: int, owner: str, *, written: bool, digest: str = ""

@@ -29,6 +29,7 @@ from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
+from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.fabric import Fabric
 from dataward.sim.fairshare import FairShare
 from dataward.sim.interference import Interference
@@ -80,6 +81,7 @@ class Simulation:
     task_failures: dict[str, int] = field(default_factory=dict)
     time_limit_seconds: float = float("inf")
     repairs_per_flow_max: float = 1.0
+    earlier: EarlierRun = field(default_factory=EarlierRun)
 
     def __post_init__(self) -> None:
         self.workflow = as_replayed(self.workflow)
@@ -94,6 +96,8 @@ class Simulation:
             machine.id: SimMachine(machine, self.kernel, self.kernel.flag())
             for machine in self.platform.machines
         }
+        for simulated in self.machines.values():
+            simulated.stored.earlier.update(self.earlier.left)
         self.nodes: tuple[NodeId, ...] = tuple(self.machines)
         inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
         self.traffic = Traffic(self.fabric, self.interference, self.machines, inboxes, self.emit)
@@ -187,6 +191,7 @@ class Simulation:
             self.nodes,
             backups_max=settings.backups_max,
             retries=self.retries,
+            earlier=self.earlier.outcomes,
         )
         store = StoreOf(self.store, CLIENT)
         client = StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings)

@@ -3,7 +3,15 @@
 from dataclasses import dataclass, field
 
 from dataward.model.answers import Refusal
-from dataward.model.ids import NOBODY, AttemptId, NodeId, incarnation_of, node_of, number_of
+from dataward.model.ids import (
+    NOBODY,
+    NOWHERE,
+    AttemptId,
+    NodeId,
+    incarnation_of,
+    node_of,
+    number_of,
+)
 from dataward.model.operations import Copy, OutputFile, TaskSpec
 from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
@@ -70,12 +78,13 @@ class TaskRecord:
         self.waiting_for = 0
 
     def known_copies(self) -> tuple[Copy, ...]:
+        """Where each output is; one that nobody has is NOWHERE."""
         return tuple(
             Copy(file, node, self.written[file].size_bytes, self.written[file].digest)
             if file in self.written
             else Copy(file, node)
             for file, nodes in self.copies.items()
-            for node in nodes
+            for node in nodes or (NOWHERE,)
         )
 
     def hold(self, node: NodeId) -> None:

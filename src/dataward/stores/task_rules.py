@@ -164,7 +164,10 @@ class TaskRules:
         self._begun.pop(op.attempt, None)
         record.attempts.clear()
         record.written = {output.id: output for output in op.outputs}
-        record.copies = {output.id: {op.node: None} for output in record.spec.outputs}
+        record.copies = {
+            output.id: {} if output.id in op.absent else {op.node: None}
+            for output in record.spec.outputs
+        }
         self._put_in_outbox(op.task, now)
         self.complete += 1
 
