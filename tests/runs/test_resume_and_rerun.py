@@ -68,10 +68,10 @@ def test_a_second_run_skips_everything(run):
 
 
 def test_a_changed_command_runs_its_task_and_what_descends_from_it(run):
-    run(a_chain())
+    run(a_chain(), "--keep", "final")
     ran()
 
-    end = run(a_chain(second="tr a-z A-Z <"), "--keep", "all")
+    end = run(a_chain(second="tr a-z A-Z <"), "--keep", "final")
 
     assert ran() == ["first", "second", "third"]  # the first, for its output was deleted
     assert end.counts == (3, 1, 0, 0)
@@ -114,7 +114,7 @@ def test_a_touched_input_of_equal_content_runs_nothing(run):
 
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_an_output_that_was_edited_or_removed_is_made_again(is_edited, run):
-    run(a_chain())
+    run(a_chain(), "--keep", "final")
     ran()
     (OUTPUTS / "c").unlink()
     if is_edited:
@@ -144,8 +144,8 @@ def test_an_output_with_something_in_its_way_is_put_there_when_that_is_gone(run)
     assert (OUTPUTS / "c").read_text() == "input\n"
 
 
-def test_intermediates_are_gone_after_a_run_and_kept_when_all_are(run):
-    run(a_chain())
+def test_intermediates_are_gone_after_a_run_and_published_when_all_are_kept(run):
+    run(a_chain(), "--keep", "final")
     assert hashes(OUTPUTS).keys() == {"c", "o"}
     assert not (RUN_DIRECTORY / "depot").exists()
 
@@ -213,10 +213,10 @@ def a_fork_that_never_writes_the_same(left: str) -> WorkflowBuilder:
 
 
 def test_a_file_made_again_that_turns_out_different_makes_its_other_readers_run_too(run):
-    run(a_fork_that_never_writes_the_same("cat"))
+    run(a_fork_that_never_writes_the_same("cat"), "--keep", "final")
     ran()
 
-    end = run(a_fork_that_never_writes_the_same("cat -u"))
+    end = run(a_fork_that_never_writes_the_same("cat -u"), "--keep", "final")
 
     assert ran() == ["last", "left", "maker", "right"]
     assert end.code == 0
@@ -233,10 +233,10 @@ def test_a_file_made_again_that_is_the_same_leaves_its_other_readers_alone(run):
         wf.command(f"{log_line('right')}; cat x > r", inputs=["x"], outputs=["r"], id="right")
         return wf
 
-    run(fork("cat"))
+    run(fork("cat"), "--keep", "final")
     ran()
 
-    end = run(fork("cat -u"))
+    end = run(fork("cat -u"), "--keep", "final")
 
     assert ran() == ["left", "maker"]
     assert end.counts == (2, 1, 0, 0)

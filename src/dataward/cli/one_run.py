@@ -125,7 +125,12 @@ class OneRun:
         return pools
 
     def _look_at_inputs(self, *, quiet: bool) -> Preparer:
-        preparer = Preparer(self._workflow, self._source, self._directory, self._options.keep_all)
+        preparer = Preparer(
+            self._workflow,
+            self._source,
+            self._directory,
+            keep_all=self._options.keep.everything,
+        )
         console = stderr_console()
         is_shown = preparer.input_count > MANY_INPUTS and console.is_terminal and not quiet
         for _ in track(
@@ -144,7 +149,7 @@ class OneRun:
             nodes=machine.nodes,
             slots=machine.slots,
             strategy=self._options.strategy.name,
-            keep="all" if self._options.keep_all else "final",
+            keep=str(self._options.keep),
             tasks=len(self._workflow),
         )
         record = self._directory.new_record()

@@ -2,7 +2,6 @@
 
 import os
 from contextlib import ExitStack
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,15 +19,11 @@ from dataward.live.fitting import check_settable, fitted
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
 from dataward.model.quantities import parse_seconds
+from dataward.runs.keeping import parse_keep
 from dataward.runs.preparation import runnable, stem_of
 from dataward.runs.run_directory import RunDirectory, RunState
 from dataward.runs.workflow_run import RunOptions
 from dataward.strategies.registry import strategy_named
-
-
-class Keep(Enum):
-    FINAL = "final"
-    ALL = "all"
 
 
 def run_command(
@@ -44,8 +39,12 @@ def run_command(
         Path | None, typer.Option(help="The run directory; default NAME.run, here.")
     ] = None,
     keep: Annotated[
-        Keep, typer.Option(help="Which files to keep: those that no task reads, or all.")
-    ] = Keep.FINAL,
+        str,
+        typer.Option(
+            help="Files between tasks that are kept for reruns: up to 50GB, say; auto (a tenth of "
+            "what the disk has free), final (none), or all (in outputs/ too)."
+        ),
+    ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the last run, which was interrupted.")
     ] = False,
@@ -90,7 +89,7 @@ def run_command(
         strategy=changed_strategy(fitted(strategy_named(strategy), machine), for_node),
         runner=change_settings(runner, for_runner),
         retries=retries,
-        keep_all=keep is Keep.ALL,
+        keep=parse_keep(keep),
     )
     with reading_file(file):
         workflow = read_workflow(file)
@@ -104,7 +103,7 @@ def run_command(
         stack.callback(directory.lock().release)
         given = _words(
             slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
-            keep="all" if keep is Keep.ALL else None, time_limit=time_limit or None,
+            keep=keep if keep != "auto" else None, time_limit=time_limit or None,
             strategy=strategy if strategy != "adage" else None,
         ) + [word for change in changes for word in ("--set", change)]  # fmt: skip
         one = OneRun(workflow, file, directory, options, resume=resume, given=given)

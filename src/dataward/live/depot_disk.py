@@ -7,7 +7,7 @@ large, still to be hashed. Small outputs are written through to the disk many at
 import asyncio
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -178,6 +178,9 @@ class DepotDisk:
     def where(self, file: FileId) -> Place | None:
         return self._places.get(file)
 
+    def places(self) -> list[Place]:
+        return list(self._places.values())
+
     def inputs_of(self, task: TaskSpec) -> tuple[Input, ...]:
         places = self._places
         return tuple(
@@ -266,11 +269,13 @@ def _sync_and_name(path: str, depot: str) -> tuple[str, str]:
     return digest, place
 
 
-def depot_contents(depot: Path) -> dict[str, Place]:
-    """The files in a depot directory, by digest; files in ``incoming`` are removed."""
-    found: dict[str, Place] = {}
+def files_in_depot(depot: Path) -> Iterator[Place]:
+    """The files in a depot directory, with the digests that their names tell.
+
+    What was still coming in when a process ended is removed.
+    """
     if not depot.is_dir():
-        return found
+        return
     for left in (depot / "incoming").glob("*"):
         left.unlink()
     for entry in os.scandir(depot):
@@ -278,6 +283,4 @@ def depot_contents(depot: Path) -> dict[str, Place]:
         # One that may be written to was published as a result, and perhaps edited there since.
         if stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IWUSR:
             digest = digest_in(entry.name)
-            modified_ns = status.st_mtime_ns
-            found[digest] = Place(entry.path, status.st_size, digest, False, modified_ns)
-    return found
+            yield Place(entry.path, status.st_size, digest, False, status.st_mtime_ns)

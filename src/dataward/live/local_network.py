@@ -37,6 +37,10 @@ class Wires:
                 return place
         return None
 
+    def places(self) -> list[Place]:
+        """The places of all files in depots."""
+        return [p for disk in self.disks.values() for p in disk.places() if not p.outside]
+
     def holders(self, file: FileId) -> list[NodeId]:
         """The nodes that have a file."""
         return [node for node, disk in self.disks.items() if disk.where(file) is not None]

@@ -161,6 +161,10 @@ class Session:
         """Where a file is, or None if no node has it."""
         return self._wires.find(file)
 
+    def places(self) -> list[Place]:
+        """The places of all files that the nodes have in their depots."""
+        return self._wires.places()
+
     def holders(self, file: FileId) -> list[NodeId]:
         """The nodes that have a file."""
         return self._wires.holders(file)

@@ -6,7 +6,7 @@ that failed stay, so that the task can be tried again without making them again.
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from dataward.live.depot_disk import Place
 from dataward.live.durability import sync_files, sync_path
 from dataward.live.sandbox import EXECUTABLE
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.runs.keeping import Keeping
 from dataward.runs.preparation import Preparation
 from dataward.stores.journal import make_directory
 
@@ -42,14 +43,14 @@ class Depots(Protocol):
 
 
 class Housekeeping:
-    """Publishes results and removes files; it must be told of every task that completes.
-
-    ``read_by_others`` are the files read by tasks that are not in ``workflow``, since they ran
-    before. If such a file turns out different, those tasks must run too, so the file stays. Were it
-    made again for them, it might be different again, and so on without end.
+    """Publishes results, and keeps or removes other files; it must be told of every task's end.
 
     A result leaves the depot only when its published file is safe on the disk; many results are
-    synced at once.
+    synced at once. Other files that no task needs are kept as far as ``keeping`` allows.
+
+    What a task wrote that was reopened stays until the end. It may differ from what others had
+    read, who must run then; were it made again for them, it might be different again, and so on
+    without end.
     """
 
     def __init__(
@@ -58,16 +59,19 @@ class Housekeeping:
         outputs: Path,
         is_wanted: Callable[[FileId], bool],
         depots: Depots,
-        read_by_others: Collection[FileId] = frozenset(),
+        keeping: Keeping,
+        seconds_of: Callable[[TaskId], float],
     ) -> None:
         self._workflow = workflow
         self._outputs = outputs
         self._is_wanted = is_wanted
         self._depots = depots
-        self._read_by_others = read_by_others
+        self._keeping = keeping
+        self._seconds_of = seconds_of
         self._readers = workflow.consumers.degrees().tolist()
-        self._is_made = (workflow.producers.degrees() > 0).tolist()
+        self._maker = [row[0] if row else -1 for row in workflow.producers.rows()]
         self._is_done = bytearray(len(workflow))
+        self._stay: set[int] = set()  # files that were made again
         self._unsynced: list[str] = []  # published, but a power cut might still take them away
         self._to_drop: list[FileId] = []  # published files, to drop once they are synced
 
@@ -81,20 +85,30 @@ class Housekeeping:
                 self._retire(file)
         for file in self._workflow.inputs.row(index).tolist():
             self._readers[file] -= 1
-            if not self._readers[file] and self._is_made[file]:
+            if not self._readers[file] and self._maker[file] >= 0:
                 self._retire(file)
 
+    def on_reopened(self, task: TaskId) -> None:
+        self._stay.update(self._workflow.outputs.row(self._workflow.index_of[task]).tolist())
+
     def _retire(self, number: int) -> None:
-        """Publish or drop a file that no task will read any more."""
+        """Publish, keep or drop a file that no task will read any more."""
         file = self._workflow.file_ids[number]
-        stays = file in self._read_by_others
+        stays = number in self._stay
         is_published = self._publish_if_wanted(file, stays=stays)
-        if not stays and is_published:
+        if is_published and not stays:
             self._to_drop.append(file)
         elif not stays:
-            self._depots.drop(file)
+            self._keep(number, file)
         if len(self._unsynced) >= SYNCED_TOGETHER:
             self.settle()
+
+    def _keep(self, number: int, file: FileId) -> None:
+        place = self._depots.find(file)
+        if place is not None:
+            seconds = self._seconds_of(self._workflow.task_ids[self._maker[number]])
+            for cheapest in self._keeping.add(file, place.size_bytes, seconds):
+                self._depots.drop(cheapest)
 
     def settle(self) -> None:
         """Sync the published files, then drop them from the depots."""
@@ -118,6 +132,8 @@ class Housekeeping:
         if place is None:
             return False
         path = self._outputs / file
+        if place.path == str(path):
+            return True  # an earlier run has published it
         self._depots.later(partial(publish, place, path, stays=stays))
         self._unsynced.append(str(path))
         return True

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from dataward.errors import DatawardError, FormatError
+from dataward.live.depot_disk import Place
 from dataward.live.file_digest import file_digest
 from dataward.stores.journal import Journal
 
@@ -72,6 +73,18 @@ class InputDigests:
         except OSError as error:
             raise InputFileError(path, f"cannot be read: {error.strerror}") from error
         return seen.digest
+
+    def remember(self, place: Place) -> None:
+        """Note the digest of a file that this process has written or read, if it is as it was."""
+        try:
+            status = os.stat(place.path)
+        except OSError:
+            return
+        is_as_it_was = (status.st_size, status.st_mtime_ns) == (place.size_bytes, place.modified_ns)
+        if is_as_it_was and status.st_mtime_ns + SETTLED_NS <= self._now_ns():
+            key = os.fsencode(os.path.abspath(place.path))
+            self._remembered[key] = _Seen(_look(status), place.digest)
+            self._is_saved = False
 
     def save(self) -> None:
         """Remember the digests for the next run; if that fails, the next run reads files again."""

@@ -4,49 +4,71 @@ Only content counts. A file may have been deleted once no task needed it, but it
 remembered: so a task that read the file is still known to be unchanged.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
 from blake3 import blake3
 
 from dataward.errors import FormatError, OutputError
+from dataward.model.ids import NOBODY, AttemptId
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
-from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.model.workflow import FileId, TaskId
 from dataward.stores.journal import Journal
 
-VERSION = 1  # grows when an outcome, or the way recipes are compared, changes its meaning
+VERSION = 2  # grows when an outcome, or the way recipes are compared, changes its meaning
 _KIND = "outcomes"
 _TASKS_PER_FRAME = 10_000
 _RUN_ALL_AGAIN = "remove it, and every task runs again"
 
 _PART_CHARACTERS = 32  # 16 bytes of digest: enough that no two parts are equal by accident
-_PARTS = ("command has", "list of outputs has", "settings have")
-
-
-NEW = "it had not run before"
+_PARTS = ("command has", "list of outputs has")
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
-    """A task's last outcome: its recipe, and what it read and wrote, by content."""
+    """A task's last outcome: its recipe, and what it read and wrote, by content.
+
+    ``run`` and ``attempt`` tell when it really ran, for ``seconds``. If it failed, only ``failure``
+    says more.
+    """
 
     recipe: str
     inputs: tuple[tuple[FileId, str], ...]
     outputs: tuple[OutputFile, ...]
+    run: int = 0
+    attempt: AttemptId = NOBODY
+    seconds: float = 0.0
+    failure: str = ""
 
 
-def recipe_of(command: Sequence[str], outputs: Iterable[FileId], settings: str = "") -> str:
+def recipe_of(command: Sequence[str], outputs: Iterable[FileId]) -> str:
     """A digest of how a task is run; neither its order of outputs nor its id matters.
 
     It is one digest for each of `_PARTS`, so that two recipes tell which part is different.
     """
-    parts = (list(command), sorted(outputs), settings)
+    parts = (list(command), sorted(outputs))
     return "".join(
         blake3(msgspec.msgpack.encode(part)).hexdigest(_PART_CHARACTERS // 2) for part in parts
     )
+
+
+class Made(NamedTuple):
+    """When a task really ran: in which run, as which attempt, and for how long."""
+
+    run: int
+    attempt: AttemptId
+    seconds: float
+
+
+def part_that_differs(one: str, other: str) -> str:
+    """Which part of two different recipes differs, as "command has"."""
+    for place, part in enumerate(_PARTS):
+        here = slice(place * _PART_CHARACTERS, (place + 1) * _PART_CHARACTERS)
+        if one[here] != other[here]:
+            return part
+    raise AssertionError("the recipes are the same")
 
 
 CommittedTask = tuple[TaskSpec, tuple[OutputFile, ...]]
@@ -55,195 +77,39 @@ CommittedTask = tuple[TaskSpec, tuple[OutputFile, ...]]
 
 def outcomes_of(
     committed: Iterable[CommittedTask],
-    input_digests: Mapping[FileId, str],
-    earlier: Mapping[TaskId, Outcome] | None = None,
-    settings: str = "",
+    earlier: Mapping[TaskId, Outcome],
+    runs: Mapping[TaskId, "Made"],
 ) -> dict[TaskId, Outcome]:
-    """The outcomes of these committed tasks.
+    """The outcomes of these committed tasks; ``runs`` tells when those ran that did.
 
-    If a task's specification has the digest of an input, that digest counts. Otherwise an input of
-    the workflow is looked up in ``input_digests``, which are those of when the tasks ran, and any
-    other file among the outputs of its producer: in ``committed`` or, if the producer is not there,
+    If a task's specification has the digest of an input, that digest counts. Otherwise the file is
+    looked up among the outputs of its producer: in ``committed`` or, if the producer is not there,
     in ``earlier``. A task is left out if the digest of a file it reads or writes cannot be found.
+    A task that did not run keeps its earlier outcome.
     """
     tasks = list(committed)
-    written = {task: _digests(outcome.outputs) for task, outcome in (earlier or {}).items()}
-    written.update((spec.id, _digests(outputs)) for spec, outputs in tasks)
+    written = {task: digests_in(outcome.outputs) for task, outcome in earlier.items()}
+    written.update((spec.id, digests_in(outputs)) for spec, outputs in tasks)
 
     def digest_of(file: InputFile) -> str:
-        known = written.get(file.producer, {}) if file.producer else input_digests
-        return file.digest or known.get(file.id, "")
+        return file.digest or written.get(file.producer, {}).get(file.id, "")
 
     found = {}
     for spec, outputs in tasks:
         declared = [file.id for file in spec.outputs]
         inputs = tuple((file.id, digest_of(file)) for file in spec.inputs)
-        known = _digests(outputs)
-        if all(digest for _, digest in inputs) and all(known.get(file) for file in declared):
-            recipe = recipe_of(spec.command, declared, settings)
-            found[spec.id] = Outcome(recipe, inputs, outputs)
+        known = digests_in(outputs)
+        made, before = runs.get(spec.id), earlier.get(spec.id)
+        if made is None and spec.earlier is not None and before is not None:
+            found[spec.id] = before
+        elif all(digest for _, digest in inputs) and all(known.get(file) for file in declared):
+            recipe = recipe_of(spec.command, declared)
+            found[spec.id] = Outcome(recipe, inputs, outputs, *(made or ()))
     return found
 
 
-def _digests(files: Iterable[OutputFile]) -> dict[FileId, str]:
+def digests_in(files: Iterable[OutputFile]) -> dict[FileId, str]:
     return {file.id: file.digest for file in files}
-
-
-# --- what must run -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Every task by its index, either in ``skip`` or in ``due``, each in ascending order.
-
-    ``skip`` has the task's earlier outcome; ``due`` has the reason why it must run, as a clause.
-    """
-
-    skip: dict[int, Outcome]
-    due: dict[int, str]
-
-
-def decide(
-    workflow: Workflow,
-    input_digests: Mapping[FileId, str],
-    outcomes: Mapping[TaskId, Outcome],
-    is_there: Callable[[FileId, str], bool],
-    wanted: Callable[[FileId], bool],
-    settings: str = "",
-) -> Decision:
-    """Which tasks must run so that all wanted files are there in the end, and why each must.
-
-    A task that has changed must run, and so must all tasks that read its outputs, since their
-    content is not known yet. A task that has not changed must run only if one of its outputs is
-    gone, and that output is wanted or read by a task that must run. It is expected to write the
-    same again, so its other readers need not run; if it writes something else, deciding again once
-    it has committed tells which tasks must follow. A dependency without a file does not count here.
-
-    The workflow is one that can be run. ``is_there(file, digest)`` is asked at most once about a
-    file; ``wanted(file)`` says whether a file that some task writes must exist in the end. Of
-    several reasons the first is given, in the order of a task's files as its author wrote them
-    down; of several readers, the first in topological order.
-    """
-    if not outcomes:
-        return Decision(skip={}, due=dict.fromkeys(range(len(workflow)), NEW))
-    files = _files_by_task(workflow)
-    changes, known = _changes(workflow, files, input_digests, outcomes, settings)
-    whys = _with_makers_of_lost_files(workflow, files, changes, known, is_there, wanted)
-    return Decision(
-        skip={task: outcomes[workflow.task_ids[task]] for task, why in enumerate(whys) if not why},
-        due={task: why for task, why in enumerate(whys) if why},
-    )
-
-
-_Files = tuple[list[list[FileId]], list[list[FileId]]]
-"""The files that each task reads, and the files that each task writes."""
-
-
-def _files_by_task(workflow: Workflow) -> _Files:
-    names = workflow.file_ids
-    reads = [[names[file] for file in row] for row in workflow.inputs.rows()]
-    writes = [[names[file] for file in row] for row in workflow.outputs.rows()]
-    return reads, writes
-
-
-def _changes(
-    workflow: Workflow,
-    files: _Files,
-    input_digests: Mapping[FileId, str],
-    outcomes: Mapping[TaskId, Outcome],
-    settings: str,
-) -> tuple[list[str], dict[FileId, str]]:
-    """What has changed about each task, "" if nothing; and the digests of the files.
-
-    A file that is yet to be made has no digest; an input without a known digest has "".
-    """
-    reads, writes = files
-    outside = np.flatnonzero(workflow.producers.degrees() == 0).tolist()
-    # Not all of `input_digests`: one of those files may by now be written by a task.
-    known = {file: input_digests.get(file, "") for file in (workflow.file_ids[f] for f in outside)}
-    changes = [""] * len(workflow)
-    for task in workflow.layers.order.tolist():
-        outcome = outcomes.get(workflow.task_ids[task])
-        recipe = recipe_of(workflow.commands[task] or (), writes[task], settings)
-        changes[task] = _change(outcome, recipe, reads[task], writes[task], known)
-        if outcome is not None and not changes[task]:
-            written = _digests(outcome.outputs)
-            known.update((file, written[file]) for file in writes[task])
-    return changes, known
-
-
-def _change(
-    outcome: Outcome | None,
-    recipe: str,
-    reads: Sequence[FileId],
-    writes: Sequence[FileId],
-    known: Mapping[FileId, str],
-) -> str:
-    if outcome is None:
-        return NEW
-    if outcome.recipe != recipe:
-        return _different_part(outcome.recipe, recipe)
-    before = dict(outcome.inputs)
-    for file in reads:
-        if file not in known:
-            return f"its input {file!r} is made again"
-        if file not in before:
-            return f"it did not read {file!r} before"
-        if not known[file]:
-            return f"the content of its input {file!r} is not known"
-        if known[file] != before[file]:
-            return f"its input {file!r} has changed"
-    dropped = before.keys() - set(reads)
-    if dropped:
-        return f"it no longer reads {min(dropped)!r}"
-    written = _digests(outcome.outputs)
-    unknown = [file for file in writes if not written.get(file)]
-    return f"the content of its output {unknown[0]!r} is not known" if unknown else ""
-
-
-def _different_part(before: str, now: str) -> str:
-    for place, part in enumerate(_PARTS):
-        here = slice(place * _PART_CHARACTERS, (place + 1) * _PART_CHARACTERS)
-        if before[here] != now[here]:
-            return f"its {part} changed"
-    raise AssertionError("the recipes are the same")
-
-
-def _with_makers_of_lost_files(
-    workflow: Workflow,
-    files: _Files,
-    changes: Sequence[str],
-    known: Mapping[FileId, str],
-    is_there: Callable[[FileId, str], bool],
-    wanted: Callable[[FileId], bool],
-) -> list[str]:
-    """Why each task must run, "" if it need not.
-
-    Tasks are visited from last to first, since readers decide whether a lost file is needed.
-    """
-    reads, writes = files
-    whys = [""] * len(workflow)
-    reader: dict[FileId, TaskId] = {}
-    for task in reversed(workflow.layers.order.tolist()):
-        whys[task] = changes[task] or _loss(writes[task], reader, known, is_there, wanted)
-        if whys[task]:
-            reader.update(dict.fromkeys(reads[task], workflow.task_ids[task]))
-    return whys
-
-
-def _loss(
-    writes: Sequence[FileId],
-    reader: Mapping[FileId, TaskId],
-    known: Mapping[FileId, str],
-    is_there: Callable[[FileId, str], bool],
-    wanted: Callable[[FileId], bool],
-) -> str:
-    for file in writes:
-        is_wanted = wanted(file)
-        if (is_wanted or file in reader) and not is_there(file, known[file]):
-            use = "" if is_wanted else f", and {reader[file]!r}, which must run, reads it"
-            return f"its output {file!r} is gone{use}"
-    return ""
 
 
 # --- between runs --------------------------------------------------------------------------------

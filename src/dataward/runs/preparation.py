@@ -1,19 +1,22 @@
 """Prepares a run of a workflow: finds its input files, and which of its tasks must run."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from dataward.live.depot_disk import Place, depot_contents
+from dataward.live.depot_disk import Place
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
-from dataward.model.operations import OutputFile
+from dataward.model.operations import Earlier
 from dataward.model.runnable import as_run
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.runs.deciding import Decision, Known, decide
 from dataward.runs.input_digests import InputDigests
-from dataward.runs.outcomes import Decision, Outcome, decide
+from dataward.runs.left_files import LeftFiles
+from dataward.runs.outcomes import Outcome
 from dataward.runs.run_directory import RunDirectory
 
 
@@ -57,21 +60,30 @@ class Preparation:
     """What a pass over a workflow starts from."""
 
     decision: Decision
-    remaining: Workflow | None  # the tasks that are due, or None if none is
+    remaining: Workflow | None  # the tasks that may run, or None if none may
     digests: Mapping[FileId, str]  # of the files in ``outside``
-    outside: Mapping[FileId, Place]  # where the files are that ``remaining`` may start from
+    outside: Mapping[FileId, Place]  # where the files are that ``remaining`` starts from
     held: Mapping[NodeId, Mapping[FileId, Place]]  # the files that each node has
+    recalled: Mapping[FileId, Place]  # where outputs of tasks are that perhaps need not run
+    earlier: Mapping[TaskId, Earlier]  # what those tasks did
 
 
 class Preparer:
     """Finds and digests files, and decides which tasks are due. Digests are remembered."""
 
     def __init__(
-        self, workflow: Workflow, source: Path, directory: RunDirectory, keep_all: bool
+        self,
+        workflow: Workflow,
+        source: Path,
+        directory: RunDirectory,
+        *,
+        keep_all: bool = False,
+        forced: frozenset[TaskId] = frozenset(),
     ) -> None:
         self._workflow = workflow
         self._directory = RunDirectory(directory.path.absolute())
         self._inputs = InputFiles(source)
+        self._forced = forced
         self._seen = InputDigests(directory.path / "digests")
         read = workflow.consumers.degrees()
         made = workflow.producers.degrees()
@@ -102,65 +114,72 @@ class Preparer:
         return len(self._needed)
 
     def prepare(self, outcomes: Mapping[TaskId, Outcome], nodes: Sequence[NodeId]) -> Preparation:
-        """Decide which tasks are due, and find the files that they may start from.
+        """Decide which tasks may run, and find the files that they may start from.
 
-        A file of a skipped task is there if a depot has a file named by its digest, or ``outputs/``
-        has it with that content.
+        A file that an earlier run made is there if a depot has one named by its digest, or
+        ``outputs/`` has it, with that content. Content is read again unless the file's size and
+        times are those it had when its content was last known.
         """
-        depots = self._depots(nodes)
+        left = LeftFiles(self._directory, self._seen)
         digests = {file: place.digest for file, place in self.inputs.items()}
-
-        def is_there(file: FileId, digest: str) -> bool:
-            in_depot = any(digest in contents for contents in depots.values())
-            return in_depot or self._is_published(file, digest)
-
-        decision = decide(self._workflow, digests, outcomes, is_there, self.is_wanted)
-        outside, held = dict(self.inputs), {node: dict[FileId, Place]() for node in nodes}
-        for file in _known_files(decision.skip.values()):
-            place = self._place(file, depots)
-            if place is not None:
-                outside[file.id] = place
-                node = self._holder(file.digest, depots, nodes)
-                if node is not None:
-                    held[node][file.id] = depots[node][file.digest]
-        for node in nodes:  # what is on this machine is at every node
-            held[node].update(self.inputs)
-        remaining = remaining_workflow(self._workflow, list(decision.due), outside)
-        known = {file: place.digest for file, place in outside.items()}
+        forced = self._forced
+        known = Known(digests, outcomes, left.presence, self.is_wanted, forced)
+        decision = decide(self._workflow, known)
+        outside = {**self.inputs, **self._read_from_earlier(decision, left)}
+        remaining = remaining_workflow(self._workflow, decision.open, outside)
+        recalled = {
+            file.id: place
+            for outcome in decision.perhaps.values()
+            for file in outcome.outputs
+            if (place := left.find(file.id, file.digest)) is not None
+        }
         self._seen.save()
-        return Preparation(decision, remaining, known, outside, held)
-
-    def _depots(self, nodes: Sequence[NodeId]) -> dict[NodeId, dict[str, Place]]:
-        """The files in the depots by digest, also in depots of an earlier run's nodes."""
-        root = self._directory.depot
-        names = sorted(
-            {*nodes, *(NodeId(p.name) for p in root.iterdir())} if root.is_dir() else nodes
+        return Preparation(
+            decision,
+            remaining,
+            {file: place.digest for file, place in outside.items()},
+            outside,
+            {node: _at(node, outside, self._directory) for node in nodes},
+            recalled,
+            {
+                self._workflow.task_ids[task]: self._earlier(outcome)
+                for task, outcome in decision.perhaps.items()
+            },
         )
-        return {name: depot_contents(root / name) for name in names}
 
-    def _is_published(self, file: FileId, digest: str) -> bool:
-        path = self._directory.outputs / file
-        return path.is_file() and self._seen.digest_of(path) == digest
+    def _read_from_earlier(self, decision: Decision, left: "LeftFiles") -> dict[FileId, Place]:
+        """Where the files of skipped tasks are that are results, or that open tasks read."""
+        read = files_read_by(decision.open, self._workflow)
+        found: dict[FileId, Place] = {}
+        for outcome in decision.skip.values():
+            for file in outcome.outputs:
+                if file.id in read or self.is_wanted(file.id):
+                    place = left.find(file.id, file.digest)
+                    if place is not None:
+                        found[file.id] = place
+        return found
 
-    def _place(
-        self, file: OutputFile, depots: Mapping[NodeId, Mapping[str, Place]]
-    ) -> Place | None:
-        for contents in depots.values():
-            if file.digest in contents:
-                return contents[file.digest]
-        if self._is_published(file.id, file.digest):
-            path = (self._directory.outputs / file.id).absolute()
-            return Place(str(path), file.size_bytes, file.digest, True)
-        return None
+    def _earlier(self, outcome: Outcome) -> Earlier:
+        wanted = tuple(file.id for file in outcome.outputs if self.is_wanted(file.id))
+        return Earlier(outcome.inputs, outcome.outputs, wanted)
 
-    def _holder(
-        self, digest: str, depots: Mapping[NodeId, Mapping[str, Place]], nodes: Sequence[NodeId]
-    ) -> NodeId | None:
-        return next((node for node in nodes if digest in depots[node]), None)
+    def remember(self, places: Iterable[Place]) -> None:
+        """Spare the next run the reading of files whose content is known."""
+        for place in places:
+            self._seen.remember(place)
+        self._seen.save()
 
 
-def _known_files(outcomes: Iterable[Outcome]) -> Iterator[OutputFile]:
-    return (file for outcome in outcomes for file in outcome.outputs)
+def _at(
+    node: NodeId, outside: Mapping[FileId, Place], directory: RunDirectory
+) -> dict[FileId, Place]:
+    """The files that a node has; those that are in no depot, on this machine, are at every node."""
+    depot = str(directory.depot / node)
+    return {
+        file: place
+        for file, place in outside.items()
+        if place.outside or os.path.dirname(place.path) == depot
+    }
 
 
 def files_read_by(tasks: Iterable[int], workflow: Workflow) -> set[FileId]:
@@ -185,7 +204,7 @@ def located_files(
 def remaining_workflow(
     workflow: Workflow, due: Sequence[int], known: Mapping[FileId, Place]
 ) -> Workflow | None:
-    """The due tasks as a workflow of their own; outputs of other tasks are its inputs."""
+    """These tasks as a workflow of their own; outputs of other tasks are its inputs."""
     if not due:
         return None
     sizes = workflow.size_bytes.tolist()

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.session import Session
-from dataward.model.events import TaskFinished, TaskReopened
+from dataward.model.events import TaskFinished, TaskReopened, TaskSkipped
 from dataward.model.states import TaskState
-from dataward.model.workflow import Workflow
+from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client
 from dataward.runs.housekeeping import Housekeeping
 
@@ -15,7 +15,7 @@ TICK_SECONDS = 0.25
 
 
 class WorkflowPass:
-    """Create it inside ``kernel.run``; the owner passes events to `on_finished`, `on_reopened`."""
+    """Create it inside ``kernel.run``; the owner passes events to it."""
 
     def __init__(
         self,
@@ -68,11 +68,18 @@ class WorkflowPass:
             self._session.drain()
 
     def on_finished(self, event: TaskFinished) -> None:
-        self._left.discard(event.task)
-        if event.state is TaskState.COMPLETE:
-            self._housekeeping.on_complete(event.task)
+        self._end(event.task, is_complete=event.state is TaskState.COMPLETE)
+
+    def on_skipped(self, event: TaskSkipped) -> None:
+        self._end(event.task, is_complete=True)
+
+    def _end(self, task: TaskId, *, is_complete: bool) -> None:
+        self._left.discard(task)
+        if is_complete:
+            self._housekeeping.on_complete(task)
         if not self._left:
             self._over.set()
 
     def on_reopened(self, event: TaskReopened) -> None:
         self._left.add(event.task)
+        self._housekeeping.on_reopened(event.task)

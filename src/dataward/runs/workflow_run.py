@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 
+from dataward.errors import FormatError, OwnFaultError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.runner_pool import RunnerPool, close_pools
@@ -31,9 +33,11 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
 from dataward.runs.housekeeping import Housekeeping, publish_known
+from dataward.runs.keeping import Keep, Keeping, trim_depots
 from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
-from dataward.runs.preparation import Preparation, Preparer, files_read_by, located_files
-from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
+from dataward.runs.preparation import Preparation, Preparer, located_files
+from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
+from dataward.runs.run_history import RunHistory, history_of
 from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
@@ -51,7 +55,7 @@ class RunOptions:
     strategy: Strategy
     runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
     retries: int = 0
-    keep_all: bool = False
+    keep: Keep = Keep()  # noqa: RUF009 - frozen
     start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
     began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
 
@@ -105,7 +109,9 @@ class WorkflowRun:
         self._logs = str(self._record.logs)
         self._epoch_seconds = time.monotonic() - options.began_seconds
         self._finished = dict.fromkeys(complete_before, TaskState.COMPLETE)
-        self._skipped = 0
+        self._skipped: set[TaskId] = set()
+        self._history = RunHistory(self._record.number)
+        self._was_reopened = False
         self._pass: WorkflowPass | None = None  # the pass under way
         self._passes = 0
         self._interrupts = 0
@@ -132,7 +138,8 @@ class WorkflowRun:
     def run(self) -> RunOutcome:
         """How the run ended. Raises StoreStopped.
 
-        Runs the tasks that are due, in passes: a file made again may differ, and make more due.
+        One pass over the tasks is enough, unless a file that was gone had to be made again, and
+        differs from what others had read who did not run.
         """
         try:
             with _few_cycles_searched_for():
@@ -143,56 +150,68 @@ class WorkflowRun:
     def _run(self) -> RunOutcome:
         self._emit_start()
         outcomes, pools = gather_outcomes(self._directory), self._pools
+        keeping = Keeping(self._options.keep.bytes_in(self._directory.path))
         while True:
             try:
                 prepared = self._preparer.prepare(outcomes, self._options.machine.node_ids)
-                self._emit_decision(prepared)
+                self._emit_decision(prepared, is_first=not outcomes)
                 publish_known(prepared, self._preparer.is_wanted, self._directory.outputs)
+                self._was_reopened = False
                 if prepared.remaining is not None:
-                    outcomes = self._run_pass(prepared, prepared.remaining, pools, outcomes)
+                    outcomes = self._run_pass(prepared, pools, outcomes, keeping)
             finally:
                 close_pools(pools.values())
                 with suppress(OSError):
                     remove_tree(self._directory.work)
-            if not self._must_decide_again(prepared):
-                return self._ended()
+            if not self._must_decide_again():
+                return self._ended(outcomes, keeping.budget_bytes)
             pools = runner_pools(self._options.machine, self._directory.work)
 
     def _run_pass(
         self,
         prepared: Preparation,
-        remaining: Workflow,
         pools: Mapping[NodeId, RunnerPool],
         outcomes: dict[TaskId, Outcome],
+        keeping: Keeping,
     ) -> dict[TaskId, Outcome]:
-        """The outcomes of all tasks, after running those that are due."""
+        """The outcomes of all tasks, after running those that must run."""
         self._passes += 1
         for pool in pools.values():
-            pool.launch(len(remaining))
+            pool.launch(len(prepared.decision.open))
         # A kernel serves one pass; the next pass has another, whose time goes on.
         kernel = AsyncioKernel(epoch_seconds=self._epoch_seconds)
         with ExitStack() as stack:
-            session = kernel.run(self._main(kernel, prepared, remaining, pools, stack))
+            session = kernel.run(self._main(kernel, prepared, pools, keeping, stack))
         if session.failure is not None:
             raise session.failure
-        return fold(self._directory, session.committed(), outcomes)
+        self._preparer.remember(session.places())
+        return fold(self._directory, session.committed(), outcomes, self._history)
 
     async def _main(
         self,
         kernel: AsyncioKernel,
         prepared: Preparation,
-        remaining: Workflow,
         pools: Mapping[NodeId, RunnerPool],
+        keeping: Keeping,
         stack: ExitStack,
     ) -> Session:
         options, directory = self._options, self._directory
+        remaining = prepared.remaining
+        assert remaining is not None
+        ids = self._workflow.task_ids
+        earlier = {ids[task]: outcome for task, outcome in prepared.decision.perhaps.items()}
         # Names of attempts in one list of events must differ, but each pass has a new store.
         incarnation = options.start + PASS_STEP * (self._passes - 1)
         session = Session(
             kernel,
             SessionSettings(options.machine, options.strategy, options.runner, incarnation),
             SessionFiles(
-                directory.depot, directory.store, prepared.outside, prepared.held, self._log_stem
+                directory.depot,
+                directory.store,
+                prepared.outside,
+                prepared.held,
+                self._log_stem,
+                prepared.recalled,
             ),
             pools,
             self._emit,
@@ -203,7 +222,8 @@ class WorkflowRun:
             directory.outputs,
             self._preparer.is_wanted,
             session,
-            files_read_by(prepared.decision.skip, self._workflow),
+            keeping,
+            lambda task: self._history.seconds_of(task, earlier),
         )
         self._pass = WorkflowPass(kernel, session, remaining, housekeeping, self._tick)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -232,28 +252,29 @@ class WorkflowRun:
             backups_max=options.strategy.settings.backups_max,
             retries=options.retries,
             digests=prepared.digests,
+            earlier=prepared.earlier,
         )
         return Client(session.client(), session.homes(), list(specs), {}, session.wake)
 
-    def _must_decide_again(self, prepared: Preparation) -> bool:
-        """Whether files may have been made again, and differ, that skipped tasks had read."""
+    def _must_decide_again(self) -> bool:
+        """Whether a file was made again, and may differ, that tasks had read who did not run."""
         failed = any(state is TaskState.FAILED for state in self._finished.values())
-        unclear = bool(prepared.decision.skip) and bool(prepared.decision.due)
-        return unclear and not failed and not self._interrupts
+        return self._was_reopened and not failed and not self._interrupts
 
-    def _ended(self) -> RunOutcome:
+    def _ended(self, outcomes: Mapping[TaskId, Outcome], budget_bytes: float) -> RunOutcome:
         states = list(self._finished.values())
         complete = sum(state is TaskState.COMPLETE for state in states)
-        failed = len(states) - complete
-        unfinished = len(self._workflow) - len(states) - self._skipped
+        failed, skipped = len(states) - complete, len(self._skipped)
+        unfinished = len(self._workflow) - len(states) - skipped
+        if unfinished and not self._interrupts:
+            raise OwnFaultError(f"{unfinished} of {len(self._workflow)} tasks did not end")
         now = self._latest_seconds or self._now()  # time after the last task is our own overhead
-        self._emit(
-            RunEnded(now, complete + self._skipped, failed, self._messages, self._store_calls)
-        )
+        self._emit(RunEnded(now, complete + skipped, failed, self._messages, self._store_calls))
         if not failed and not unfinished:
             # All wanted files are in outputs/. After a failure, files in the depot are needed.
-            shutil.rmtree(self._directory.depot, ignore_errors=True)
-        return RunOutcome(complete, self._skipped, failed, unfinished, now)
+            with suppress(OSError):
+                trim_depots(self._directory.depot, outcomes, budget_bytes)
+        return RunOutcome(complete, skipped, failed, unfinished, now)
 
     def _now(self) -> float:
         return time.monotonic() - self._epoch_seconds
@@ -276,12 +297,23 @@ class WorkflowRun:
         self._untold.append(event)
         if len(self._untold) >= EVENTS_UNTOLD_MAX:
             self._tell()
+        self._history.add(event)
         if type(event) is TaskFinished:
             self._finished[event.task] = event.state
             self._latest_seconds = event.at
             if self._pass is not None:
                 self._pass.on_finished(event)
+        elif type(event) is TaskSkipped:
+            if event.task not in self._finished:
+                self._skipped.add(event.task)
+            if self._pass is not None:
+                self._pass.on_skipped(event)
+        elif type(event) is TaskDue:
+            self._skipped.discard(event.task)
+            self._finished.pop(event.task, None)
         elif type(event) is TaskReopened and self._pass is not None:
+            self._was_reopened = True
+            self._skipped.discard(event.task)
             self._pass.on_reopened(event)
 
     def _emit_start(self) -> None:
@@ -293,14 +325,13 @@ class WorkflowRun:
         facts = tuple(NodeFacts(m.id, m.cores, m.speed, m.site) for m in machines)
         self._emit(RunStarted(now, workflow.name, len(workflow), options.strategy.name, 0, facts))
 
-    def _emit_decision(self, prepared: Preparation) -> None:
+    def _emit_decision(self, prepared: Preparation, *, is_first: bool) -> None:
+        """Tell what is skipped and what is due; of a first run, where all is new, nothing."""
         now, ids = self._now(), self._workflow.task_ids
-        fresh = [index for index in prepared.decision.skip if ids[index] not in self._finished]
-        if not self._passes:  # tasks that a later pass skips were reported before, or just ran
-            for index in fresh:
+        for index in prepared.decision.skip:
+            if ids[index] not in self._finished and ids[index] not in self._skipped:
                 self._emit(TaskSkipped(now, ids[index]))
-        self._skipped = len(fresh)
-        if prepared.decision.skip:
+        if not is_first:
             for index, why in prepared.decision.due.items():
                 self._emit(TaskDue(now, ids[index], why))
 
@@ -321,17 +352,34 @@ def _few_cycles_searched_for() -> Iterator[None]:
 def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
     """The outcomes of earlier runs, also of a run that was killed and left its store."""
     outcomes = load_outcomes(directory.outcomes)
-    if directory.store.is_dir():
-        with EmbeddedStore(directory.store, lambda: inf, AsyncioKernel()) as store:
-            return fold(directory, store.committed(), outcomes)
-    return outcomes
+    if not directory.store.is_dir():
+        return outcomes
+    history = RunHistory(0)
+    with suppress(NoRunError):
+        history = history_of(directory.latest())
+    with _opened_again(directory.store) as store:
+        return fold(directory, store.committed(), outcomes, history)
+
+
+@contextmanager
+def _opened_again(path: Path) -> Iterator[EmbeddedStore]:
+    try:
+        store = EmbeddedStore(path, lambda: inf, AsyncioKernel())
+    except FormatError as error:
+        remedy = f"remove {path}: tasks of which only it knows then run again"
+        raise FormatError(error.source, error.problem, place=error.place, remedy=remedy) from error
+    with store:
+        yield store
 
 
 def fold(
-    directory: RunDirectory, committed: Iterable[CommittedTask], outcomes: dict[TaskId, Outcome]
+    directory: RunDirectory,
+    committed: Iterable[CommittedTask],
+    outcomes: dict[TaskId, Outcome],
+    history: RunHistory,
 ) -> dict[TaskId, Outcome]:
     """The known outcomes and those of a store, saved on the disk before the store is removed."""
-    known = {**outcomes, **outcomes_of(committed, {}, outcomes)}
+    known = {**outcomes, **history.failed, **outcomes_of(committed, outcomes, history.made)}
     save_outcomes(directory.outcomes, known)
     shutil.rmtree(directory.store)
     return known

@@ -1,0 +1,67 @@
+"""The files that earlier runs left behind; that one is named by a digest is no proof."""
+
+import os
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from dataward.live.depot_disk import Place, files_in_depot
+from dataward.model.workflow import FileId
+from dataward.runs.deciding import Presence
+from dataward.runs.input_digests import InputDigests, InputFileError
+from dataward.runs.run_directory import RunDirectory
+
+
+class LeftFiles:
+    """Looks for files by content, in the depots and among the outputs of a run directory.
+
+    A file in a depot that does not hold what its name says is removed.
+    """
+
+    def __init__(self, directory: RunDirectory, digests: InputDigests) -> None:
+        self._directory = directory
+        self._digests = digests
+        self._found: dict[str, Place | None] = {}  # in the depots, by digest
+        self.spoiled = 0  # how many files were removed
+
+    def presence(self, file: FileId, digest: str) -> Presence:
+        if self.find(file, digest) is not None:
+            return Presence.THERE
+        return Presence.CHANGED if (self._directory.outputs / file).exists() else Presence.GONE
+
+    def find(self, file: FileId, digest: str) -> Place | None:
+        """Where this content is: in a depot, or under its name in ``outputs/``."""
+        if digest not in self._found:
+            self._found[digest] = self._in_depots(digest)
+        return self._found[digest] or self._published(file, digest)
+
+    def _published(self, file: FileId, digest: str) -> Place | None:
+        path = self._directory.outputs / file
+        if not path.is_file() or self._digest_of(path) != digest:
+            return None
+        status = path.stat()
+        return Place(str(path), status.st_size, digest, True, status.st_mtime_ns)
+
+    def _in_depots(self, digest: str) -> Place | None:
+        for place in self._depots.get(digest, ()):
+            if self._digest_of(Path(place.path)) == digest:
+                return place
+            self.spoiled += 1
+            with suppress(OSError):
+                os.unlink(place.path)
+        return None
+
+    def _digest_of(self, path: Path) -> str:
+        try:
+            return self._digests.digest_of(path)
+        except InputFileError:
+            return ""
+
+    @cached_property
+    def _depots(self) -> dict[str, list[Place]]:
+        """The files in the depots by the digests they are called by, also of other runs' nodes."""
+        root, found = self._directory.depot, dict[str, list[Place]]()
+        for depot in sorted(root.iterdir()) if root.is_dir() else ():
+            for place in files_in_depot(depot):
+                found.setdefault(place.digest, []).append(place)
+        return found
