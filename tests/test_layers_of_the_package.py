@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "stores": {"model", "world"},
     "live": BELOW_LIVE,
     "sim": BELOW_LIVE,
-    "runs": BELOW_LIVE | {"live", "sim"},
+    "runs": BELOW_LIVE | {"live", "sim", "reports"},
     "calls": BELOW_LIVE | {"live"},
     "cluster": BELOW_LIVE | {"live", "runs", "calls"},
     "reports": {"model"},

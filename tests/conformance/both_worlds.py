@@ -16,11 +16,12 @@ from conformance.pulled_plug import Plug
 from conformance.store_cases import run_on
 from dataward.kernel import AsyncioKernel, VirtualKernel
 from dataward.kernel.realtime import new_event_loop
+from dataward.live import depot_disk
 from dataward.live.backlog import Backlog
-from dataward.live.depot_disk import DepotDisk, Place, depot_contents
+from dataward.live.depot_disk import DepotDisk, Place, files_in_depot
 from dataward.live.local_network import LocalNetwork, Wires
 from dataward.live.orders import Written
-from dataward.live.sandbox import put_in_depot
+from dataward.live.sandbox import place_in_depot, put_in_depot
 from dataward.model.events import Event
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
 from dataward.model.platform import uniform_platform
@@ -93,6 +94,7 @@ class LiveWorld:
         outside = Place(str(given), len(GIVEN), digest_of_bytes(GIVEN), True)
         self.given = InputFile("given", len(GIVEN), "", outside.digest)
         self._wires = Wires(self.kernel, self.events.append, {"given": outside})
+        self.earlier: dict[str, Place] = {}
         self.disks: dict[str, DepotDisk] = {}
         self.networks: dict[str, LocalNetwork] = {}
         for node in NODES:
@@ -102,6 +104,7 @@ class LiveWorld:
         disk = self.disk_type(
             self.directory / "depot" / node,
             held,
+            self.earlier,
             self._hash_threads,
             self._sync_thread,
             self._backlog,
@@ -180,11 +183,24 @@ class LiveWorld:
 
     def reopen(self, node: str) -> None:
         """Start the node's disk again, as the next run does: the store knows names and digests."""
-        contents = depot_contents(self.directory / "depot" / node)
+        contents = {p.digest: p for p in files_in_depot(self.directory / "depot" / node)}
         held = {
             file: contents[digest] for file, digest in self._digests.items() if digest in contents
         }
         self._plug_in(node, held)
+
+    def leave(self, node: str, file: str, content: bytes) -> OutputFile:
+        """An earlier run has left this file at a node."""
+        digest = digest_of_bytes(content)
+        path = Path(place_in_depot(str(self.directory / "depot" / node), digest, "earlier"))
+        path.write_bytes(content)
+        path.chmod(0o444)
+        depot_disk.sync_path(str(path))
+        depot_disk.sync_path(str(path.parent))
+        modified_ns = path.stat().st_mtime_ns
+        self._digests[file] = digest
+        self.earlier[file] = Place(str(path), len(content), digest, False, modified_ns)
+        return OutputFile(file, len(content), digest)
 
     def cut_power(self, node: str) -> None:
         self._finish_backlog()
@@ -261,6 +277,11 @@ class SimWorld:
 
     def reopen(self, node: str) -> None:
         self.disks[node] = self._disk(node)
+
+    def leave(self, node: str, file: str, content: bytes) -> OutputFile:
+        digest = f"earlier/{file}"
+        self.machines[node].stored.earlier[file] = digest
+        return OutputFile(file, len(content), digest)
 
     def cut_power(self, node: str) -> None:
         self.machines[node].crash()

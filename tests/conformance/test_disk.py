@@ -100,6 +100,33 @@ def test_a_file_that_is_made_anew_takes_the_place_of_the_old_one_as_the_newest(w
     assert world.count_of_stray_files("n0") == 0
 
 
+def test_what_an_earlier_run_left_is_recalled_as_the_tasks_output(world):
+    left = world.leave("n0", "a", b"one")
+
+    assert world.disks["n0"].recall(left, "t")
+
+    assert world.disks["n0"].files() == [StoredFile("a", 3, "t", True, left.digest)]
+    assert found_whole(world) == ["a"]
+
+
+def test_what_an_earlier_run_left_is_recalled_only_if_it_is_the_very_file(world):
+    world.leave("n0", "a", b"one")
+
+    assert not world.disks["n0"].recall(OutputFile("a", 3, "another digest"), "t")
+    assert not world.disks["n0"].recall(OutputFile("b", 3, "unknown"), "t")
+    assert world.disks["n0"].files() == []
+
+
+def test_what_was_recalled_survives_a_power_cut(world):
+    left = world.leave("n0", "a", b"one")
+    sync(world)
+    world.disks["n0"].recall(left, "t")
+
+    world.cut_power("n0")
+
+    assert found_whole(world) == ["a"]
+
+
 def test_a_new_disk_over_the_same_storage_has_the_same_files_in_the_same_order(world):
     store(world, "t", b=b"one")
     store_large(world, "u", a=b"two")

@@ -11,7 +11,7 @@ from blake3 import blake3
 from dataward.kernel import AsyncioKernel
 from dataward.live import depot_disk
 from dataward.live.backlog import Backlog
-from dataward.live.depot_disk import DepotDisk, Place, depot_contents
+from dataward.live.depot_disk import DepotDisk, Place, files_in_depot
 from dataward.live.local_network import Wires
 from dataward.live.orders import Written
 from dataward.live.sandbox import put_in_depot
@@ -47,6 +47,10 @@ def digest(content: bytes) -> str:
     return blake3(content).hexdigest()
 
 
+def digests_in(directory: str) -> set[str]:
+    return {place.digest for place in files_in_depot(Path(directory))}
+
+
 def write(disk: DepotDisk, word: str = "1", **contents: bytes) -> list[OutputFile]:
     """What a task's runner process does, and then its node."""
     written = []
@@ -66,7 +70,7 @@ def test_outputs_are_stored_under_their_content_and_found_again(threads, backlog
 
     assert stored == [OutputFile("a", 3, digest(b"one")), OutputFile("b", 3, digest(b"two"))]
     assert Path(disk.where("a").path).read_bytes() == b"one"
-    assert depot_contents(Path(disk.directory)).keys() == {digest(b"one"), digest(b"two")}
+    assert digests_in(disk.directory) == {digest(b"one"), digest(b"two")}
 
 
 def test_a_large_output_is_hashed_and_named_by_the_node(threads, backlog):
@@ -89,9 +93,9 @@ def test_what_was_only_on_its_way_into_a_depot_is_not_in_it(threads, backlog):
     incoming.mkdir()
     (incoming / "x-1").write_bytes(b"half")
 
-    assert depot_contents(Path(disk.directory)) == {}
+    assert digests_in(disk.directory) == set()
     assert not list(incoming.iterdir())
-    assert depot_contents(Path("nowhere")) == {}
+    assert digests_in("nowhere") == set()
 
 
 def test_a_file_that_may_be_written_to_is_not_believed(threads, backlog):
@@ -100,7 +104,7 @@ def test_a_file_that_may_be_written_to_is_not_believed(threads, backlog):
 
     os.chmod(disk.where("a").path, 0o644)  # as publishing it does, before it leaves the depot
 
-    assert depot_contents(Path(disk.directory)).keys() == {digest(b"two")}
+    assert digests_in(disk.directory) == {digest(b"two")}
 
 
 def test_files_that_are_alike_go_each_by_itself(threads, backlog):
@@ -202,4 +206,4 @@ def test_what_is_outside_is_only_pointed_at(threads, backlog):
     fetch(network, InputFile("mine", 4, ""), ORIGIN)
 
     assert there.where("mine") == place
-    assert depot_contents(Path(there.directory)) == {}
+    assert digests_in(there.directory) == set()

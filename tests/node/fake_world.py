@@ -173,6 +173,7 @@ class FakeDisk:
         self.gone: set[str] = set()
         self.is_full = False
         self.sync_fails = False
+        self.earlier: set[str] = set()  # the files that an earlier run left
 
     def files(self) -> list[StoredFile]:
         return list(self.stored.values())
@@ -188,6 +189,12 @@ class FakeDisk:
         for file in task.outputs:
             self.stored[file.id] = StoredFile(file.id, file.size_bytes, task.id, written=True)
         return task.outputs
+
+    def recall(self, file: OutputFile, task: TaskId) -> bool:
+        if file.id not in self.earlier:
+            return False
+        self.stored[file.id] = StoredFile(file.id, file.size_bytes, task, written=True)
+        return True
 
     async def sync(self) -> None:
         self._log.append("sync")

@@ -73,7 +73,7 @@ def test_what_was_measured_can_be_simulated(run):
     write_inputs(workflow, Path("w.inputs"))
     run(Path("w.json"))
 
-    measured = measured_workflow(workflow, EventFileReader(Path("w.run/1/events")))
+    measured = measured_workflow(workflow, [EventFileReader(Path("w.run/1/events"))])
     write_workflow(measured, Path("measured.json"))
     simulate(Path("measured.json"), Path("simulated.events"))
 

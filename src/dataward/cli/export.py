@@ -14,7 +14,7 @@ from dataward.cli.output import (
     stdout_console,
     visible,
 )
-from dataward.cli.recorded import events_of, recorded_run, workflow_of
+from dataward.cli.recorded import events_of, recorded_run, with_runs_before, workflow_of
 from dataward.errors import FormatError, WorkflowError
 from dataward.formats import write_workflow
 from dataward.model.workflow import Workflow
@@ -30,7 +30,8 @@ def export_command(
 ) -> None:
     """Write a run's workflow as WfFormat, with the run times, sizes and memory that were measured.
 
-    The result can be inspected and simulated like any other workflow.
+    The result can be inspected and simulated like any other workflow. Of a task that was skipped,
+    the last run before counts in which it ran.
 
     Examples:
 
@@ -55,6 +56,6 @@ def export_command(
 def _measured(record: RunRecord, declared: Workflow) -> Workflow:
     with busy(f"reading {record.events}"):
         try:
-            return measured_workflow(declared, events_of(record))
+            return measured_workflow(declared, map(events_of, with_runs_before(record)))
         except WorkflowError as error:  # a measurement that makes no sense
             raise FormatError(str(record.events), str(error)) from error

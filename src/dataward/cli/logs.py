@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 
 from dataward.cli.output import busy, stderr_console, visible
-from dataward.cli.recorded import events_of, looking_into, recorded_run, workflow_of
+from dataward.cli.recorded import (
+    events_of,
+    looking_into,
+    recorded_run,
+    with_runs_before,
+    workflow_of,
+)
 from dataward.errors import SettingError
 from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
 from dataward.model.ids import NOBODY, AttemptId
@@ -32,6 +38,8 @@ def logs_command(
 ) -> None:
     """Print what a task wrote to stdout and stderr, unchanged.
 
+    Of a task that was skipped, that is what it wrote in the run that made its outputs.
+
     Examples:
 
     - `dataward logs montage.run mAdd_1`
@@ -40,8 +48,13 @@ def logs_command(
     record = recorded_run(run)
     name = TaskId(task)
     find_task(workflow_of(record), task)
-    with busy(f"reading {record.events}"):
-        attempts, winner = _attempts(events_of(record), name)
+    attempts, winner = _attempts(record, name)
+    for earlier in reversed(with_runs_before(record)[:-1]) if not attempts else ():
+        attempts, winner = _attempts(earlier, name)
+        if attempts:
+            _say(f"{visible(task)} did not run in {visible(record.path)}; {visible(earlier.path)}:")
+            record = earlier
+            break
     if attempt and attempt not in attempts:
         known = ", ".join(attempts) or "none"
         raise SettingError(
@@ -55,8 +68,13 @@ def logs_command(
     _print(record, name, chosen, wanted)
 
 
-def _attempts(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], AttemptId]:
+def _attempts(record: RunRecord, task: TaskId) -> tuple[list[AttemptId], AttemptId]:
     """All attempts at the task, those that reached running last; and the one that won, if any."""
+    with busy(f"reading {record.events}"):
+        return _attempts_in(events_of(record), task)
+
+
+def _attempts_in(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], AttemptId]:
     began: dict[AttemptId, None] = {}
     winner = NOBODY
     for event in events:

@@ -17,6 +17,7 @@ from dataward.cli.output import print_json, stderr_console, stdout_console
 from dataward.generate import generate
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import impatient, run_trial, small_cluster
+from dataward.sim.earlier_run import EarlierRun, drawn_earlier_run
 from dataward.sim.faults import parse_faults
 from dataward.sim.healing import Healing
 from dataward.sim.odd_workflows import odd_workflow
@@ -75,12 +76,14 @@ def seeds_command(
     Each seed draws its own cluster, settings and faults. A seed that fails is printed with the
     command that replays it. Odd workflows are what real files contain: several writers of one file,
     readers that do not wait for a writer, order without files, sizes and run times of 0, giants.
+    Unless only applications are asked for, a third of the workflows have run before.
 
     *Healing* is what had to be put right on the way: runs repeated, tasks taken over or made
     again, leases lost, notices found undelivered, bytes moved again, seconds that work or news of
     it waited. Without faults there must be none, but for tasks begun again or twice because a
-    disk was too small. With faults, a seed that heals more than its faults explain fails, and so
-    does one whose nodes keep anything after the last task.
+    disk was too small, or made again because what an earlier run wrote is gone. With faults, a seed
+    that heals more than its faults explain fails, and so does one whose nodes keep anything after
+    the last task.
 
     Examples:
 
@@ -146,7 +149,11 @@ def try_seed(seed: int, faults: str, workflows: Workflows = Workflows.MIXED) -> 
     workflow = workflow_of(seed, workflows)
     strategy = impatient(STRATEGIES["adage"], seed)
     try:
-        trial = run_trial(workflow, small_cluster(seed), strategy, parse_faults(faults), seed)
+        earlier = EarlierRun()
+        if workflows is not Workflows.APPLICATIONS:
+            earlier = drawn_earlier_run(workflow, seed)
+        plan = parse_faults(faults)
+        trial = run_trial(workflow, small_cluster(seed), strategy, plan, seed, earlier=earlier)
     except Exception as error:
         return Verdict(seed, workflow.name, f"{type(error).__name__}: {error}")
     return Verdict(seed, workflow.name, "", trial.checks, trial.faults, trial.healing)

@@ -10,34 +10,47 @@ from dataward.model.workflow import FileId, TaskId, Workflow
 
 
 class Measurements:
-    """The measurements in a run's events: of the winning attempt of each task, and of its files."""
+    """The measurements in runs' events: of the winning attempt of each task, and of its files.
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    Where a task ran in several runs, the last of them counts.
+    """
+
+    def __init__(self, runs: Iterable[Iterable[Event]]) -> None:
         self.sizes: dict[FileId, int] = {}
-        self._attempts: dict[AttemptId, AttemptMeasured] = {}
-        self._winners: dict[TaskId, AttemptId] = {}
+        self._of: dict[TaskId, AttemptMeasured] = {}
+        for events in runs:
+            self._add(events)
+
+    def _add(self, events: Iterable[Event]) -> None:
+        """Add those of one run: another may have attempts of the same names."""
+        attempts: dict[AttemptId, AttemptMeasured] = {}
+        winners: dict[TaskId, AttemptId] = {}
         for event in events:
             if isinstance(event, AttemptMeasured):
-                self._attempts[event.attempt] = event
+                attempts[event.attempt] = event
             elif isinstance(event, FileStored):
                 self.sizes[event.file] = event.size_bytes
             elif isinstance(event, TaskFinished) and event.state is TaskState.COMPLETE:
-                self._winners[event.task] = event.attempt
+                winners[event.task] = event.attempt
+        for task, winner in winners.items():
+            self._of.pop(task, None)
+            if winner in attempts:
+                self._of[task] = attempts[winner]
 
     def of(self, task: TaskId) -> AttemptMeasured | None:
         """The measurement of the attempt that made the task's outputs; None if unknown."""
-        winner = self._winners.get(task)
-        return None if winner is None else self._attempts.get(winner)
+        return self._of.get(task)
 
 
-def measured_workflow(workflow: Workflow, events: Iterable[Event]) -> Workflow:
+def measured_workflow(workflow: Workflow, runs: Iterable[Iterable[Event]]) -> Workflow:
     """The same tasks, files and edges, with measured values in place of declared ones.
 
-    A task that was not measured keeps its declared values, and a file that was not stored its
-    size; one of the ``warnings`` says how many tasks were not measured. Raises BadValueError if a
-    measurement makes no sense.
+    ``runs`` are the events of runs of the workflow, the earliest run first. A task that was not
+    measured keeps its declared values, and a file that was not stored its size; one of the
+    ``warnings`` says how many tasks were not measured. Raises BadValueError if a measurement makes
+    no sense.
     """
-    found = Measurements(events)
+    found = Measurements(runs)
     builder = WorkflowBuilder(workflow.name)
     for file, size_bytes in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
         builder.file(file, found.sizes.get(file, size_bytes))
@@ -46,7 +59,7 @@ def measured_workflow(workflow: Workflow, events: Iterable[Event]) -> Workflow:
         unmeasured += not _add_task(builder, workflow, index, found)
     if unmeasured:
         builder.warn(
-            f"{unmeasured:,} of {len(workflow):,} tasks were not measured in this run "
+            f"{unmeasured:,} of {len(workflow):,} tasks were not measured "
             "and keep their declared run times"
         )
     return builder.build(Edges.DECLARED)

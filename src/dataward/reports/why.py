@@ -57,6 +57,7 @@ class _Story:
     due: str = ""
     is_skipped: bool = False
     reopened: int = 0
+    was_recalled: bool = False  # it was skipped, but then something of it was needed
     reopened_after: int = -1
     end: TaskFinished | None = None
     was_done_before: bool = False  # before the run was resumed
@@ -149,6 +150,7 @@ class _Stories:
             return
         if story.end is None or story.end.generation <= event.generation:
             story.reopened += 1
+            story.was_recalled = story.was_recalled or story.is_skipped
             story.reopened_after = event.generation
             story.is_skipped, story.end = False, None
 
@@ -204,6 +206,8 @@ class _Answer:
         return f"{sentence}, because {self._cause(story)}"
 
     def _cause(self, story: _Story) -> str:
+        if story.was_recalled:
+            return "an output it had written was gone and needed"
         if story.reopened:
             return "every copy of an output it had written was lost"
         return story.due or _NEVER_RAN

@@ -47,7 +47,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownBefore:
     """What is known before a run: contents of inputs, outcomes of tasks, and what is left of them.
 
     ``presence(file, digest)`` is asked at most once about a file; ``wanted(file)`` says whether a
@@ -61,7 +61,7 @@ class Known:
     forced: frozenset[TaskId] = frozenset()
 
 
-def decide(workflow: Workflow, known: Known) -> Decision:
+def decide(workflow: Workflow, known: KnownBefore) -> Decision:
     """Which tasks must run so that all wanted files are there in the end, and which may have to.
 
     A task must run if it or an input of the workflow that it reads has changed, or if a wanted
@@ -94,7 +94,7 @@ def decide(workflow: Workflow, known: Known) -> Decision:
 # --- what has changed ----------------------------------------------------------------------------
 
 
-def _changes(workflow: Workflow, known: Known) -> dict[int, str]:
+def _changes(workflow: Workflow, known: KnownBefore) -> dict[int, str]:
     """The tasks of which it is known beforehand that they have changed, and what has."""
     names = workflow.file_ids
     made = workflow.producers.degrees() > 0
@@ -136,7 +136,7 @@ def _change(
 
 
 def _change_outside(
-    known: Known, outcome: Outcome, reads: Sequence[FileId], outside: set[FileId]
+    known: KnownBefore, outcome: Outcome, reads: Sequence[FileId], outside: set[FileId]
 ) -> str:
     """Which input of the workflow that a task reads has changed, "" if none has."""
     before = dict(outcome.inputs)
@@ -158,7 +158,7 @@ class _Files:
     """What earlier runs have made of the workflow's files. Each file is looked for once at most."""
 
     workflow: Workflow
-    known: Known
+    known: KnownBefore
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     _digests: dict[FileId, str] = field(default_factory=dict)
     _presence: dict[FileId, Presence] = field(default_factory=dict)

@@ -24,7 +24,7 @@ _TASKS_PER_FRAME = 10_000
 _RUN_ALL_AGAIN = "remove it, and every task runs again"
 
 _PART_CHARACTERS = 32  # 16 bytes of digest: enough that no two parts are equal by accident
-_PARTS = ("command has", "list of outputs has")
+_PARTS = ("command has", "list of outputs has", "settings have")
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
@@ -43,12 +43,12 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     failure: str = ""
 
 
-def recipe_of(command: Sequence[str], outputs: Iterable[FileId]) -> str:
+def recipe_of(command: Sequence[str], outputs: Iterable[FileId], settings: str = "") -> str:
     """A digest of how a task is run; neither its order of outputs nor its id matters.
 
     It is one digest for each of `_PARTS`, so that two recipes tell which part is different.
     """
-    parts = (list(command), sorted(outputs))
+    parts = (list(command), sorted(outputs), settings)
     return "".join(
         blake3(msgspec.msgpack.encode(part)).hexdigest(_PART_CHARACTERS // 2) for part in parts
     )

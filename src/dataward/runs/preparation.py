@@ -13,7 +13,7 @@ from dataward.model.ids import NodeId
 from dataward.model.operations import Earlier
 from dataward.model.runnable import as_run
 from dataward.model.workflow import FileId, TaskId, Workflow
-from dataward.runs.deciding import Decision, Known, decide
+from dataward.runs.deciding import Decision, KnownBefore, decide
 from dataward.runs.input_digests import InputDigests
 from dataward.runs.left_files import LeftFiles
 from dataward.runs.outcomes import Outcome
@@ -123,7 +123,7 @@ class Preparer:
         left = LeftFiles(self._directory, self._seen)
         digests = {file: place.digest for file, place in self.inputs.items()}
         forced = self._forced
-        known = Known(digests, outcomes, left.presence, self.is_wanted, forced)
+        known = KnownBefore(digests, outcomes, left.presence, self.is_wanted, forced)
         decision = decide(self._workflow, known)
         outside = {**self.inputs, **self._read_from_earlier(decision, left)}
         remaining = remaining_workflow(self._workflow, decision.open, outside)

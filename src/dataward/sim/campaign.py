@@ -10,7 +10,7 @@ from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.plan.bounds import makespan_bounds
-from dataward.sim.earlier_run import drawn_earlier_run
+from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.faults import Fault, FaultPlan, inject
 from dataward.sim.healing import (
     Healing,
@@ -27,6 +27,7 @@ from dataward.strategies.strategy import Strategy
 
 PATIENCE = 400.0  # a run counts as stuck when it lasts this many leases beyond its own length
 REST = 60.0  # leases that nodes and patrols have to clear up after the last task
+NO_EARLIER_RUN = EarlierRun()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ def run_trial(
     *,
     make_shard: Callable[[int], Shard] = Shard,
     sinks: tuple[Callable[[Event], None], ...] = (),
+    earlier: EarlierRun = NO_EARLIER_RUN,
 ) -> Trial:
     """The trial of one seed under a fault plan; it goes on until the nodes have nothing left to do.
 
@@ -68,7 +70,7 @@ def run_trial(
         strategy,
         seed,
         make_shard=make_shard,
-        earlier=drawn_earlier_run(workflow, seed),
+        earlier=earlier,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )

@@ -69,7 +69,7 @@ class Trouble:
     failed_calls: int = 0
     died: int = 0  # attempts that went with their node in a crash
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
-    absent: int = 0  # files of recalled tasks that nobody has
+    absent: int = 0  # files of recalled tasks that nobody has, once for each reader
 
     @property
     def hindrances(self) -> int:
@@ -114,6 +114,8 @@ class HealingTally:
             + LOOK_SECONDS
         )
         workflow = simulation.workflow
+        readers = simulation.workflow.consumers.degrees().tolist()
+        self._readers = dict(zip(simulation.workflow.file_ids, readers, strict=True))
         self._outputs = {
             workflow.task_ids[task]: [workflow.file_ids[f] for f in files]
             for task, files in enumerate(workflow.outputs.rows())
@@ -222,7 +224,7 @@ class HealingTally:
     def _on_committed(self, operation: Operation, answer: Committed) -> None:
         assert isinstance(operation, Commit)
         self._complete.setdefault(answer.task, self.simulation.kernel.now())
-        self._trouble.absent += len(operation.absent)
+        self._trouble.absent += sum(self._readers[file] for file in operation.absent)
         self._held.update((file.id, operation.node) for file in operation.held)
 
     # --- what is in no event ---------------------------------------------------------------------

@@ -1,0 +1,253 @@
+"""A rerun does what it must and nothing else, and says why in one true sentence."""
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from dataward import WorkflowBuilder
+from dataward.cli.main import main
+from runs.real_runs import OUTPUTS, RUN_DIRECTORY, arguments_for, end_of, started
+
+LOG = "ran.log"
+
+
+def noting(task: str) -> str:
+    return f"echo {task} >> {Path.cwd()}/{LOG}"
+
+
+def ran() -> list[str]:
+    """The tasks that ran since this was asked last, in order of their names."""
+    path = Path(LOG)
+    lines = sorted(path.read_text().split()) if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines
+
+
+def why(task: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["why", task, "--run", str(RUN_DIRECTORY)])
+    return capsys.readouterr().out.strip()
+
+
+def a_count_of_words(texts: int = 20) -> WorkflowBuilder:
+    """Each text is split, counted and sorted; a tree of two merges and one makes the result."""
+    wf = WorkflowBuilder("words")
+    for i in range(texts):
+        text = Path(f"text{i}")
+        if not text.exists():
+            text.write_text(f"some words of text number {i}\n")
+        step(wf, f"split{i}", "tr ' ' '\\n' <", f"text{i}", f"words{i}")
+        step(wf, f"sort{i}", "sort", f"words{i}", f"sorted{i}")
+        step(wf, f"count{i}", "uniq -c", f"sorted{i}", f"counts{i}")
+    half = texts // 2
+    for part, numbers in (("low", range(half)), ("high", range(half, texts))):
+        step(wf, part, "cat", " ".join(f"counts{i}" for i in numbers), part)
+    return wf
+
+
+def step(wf: WorkflowBuilder, task: str, program: str, reads: str, writes: str) -> None:
+    line = f"{noting(task)}; {program} {reads} > {writes}"
+    wf.command(line, inputs=reads.split(), outputs=[writes], id=task)
+
+
+# --- no more than must be ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nodes", ["1", "2"])
+def test_of_62_tasks_one_changed_input_runs_those_below_it(nodes, run):
+    wf = a_count_of_words()
+    step(wf, "all", "cat", "low high", "result")
+    assert run(wf, "--nodes", nodes).counts == (63, 0, 0, 0)
+    ran()
+    Path("text7").write_text("something else\n")
+
+    end = run(wf, "--nodes", nodes)
+
+    assert set(ran()) == {"split7", "sort7", "count7", "low", "all"}
+    assert end.counts == (5, 58, 0, 0)
+    assert "else" in (OUTPUTS / "result").read_text()
+
+
+@pytest.mark.parametrize("keep", ["auto", "final"])
+def test_a_task_that_wrote_the_same_again_makes_none_of_its_readers_run(keep, run):
+    run(a_count_of_words(4), "--keep", keep)
+    ran()
+    Path("text1").write_text("words some of text number 1\n")  # another order: sorted the same
+
+    end = run(a_count_of_words(4), "--keep", keep)
+
+    assert ran() == ["sort1", "split1"]
+    assert end.counts == (2, 12, 0, 0)
+
+
+@pytest.mark.parametrize("nodes", ["1", "2"])
+def test_what_is_gone_is_made_again_only_if_somebody_reads_it(nodes, run):
+    run(a_count_of_words(4), "--keep", "final", "--nodes", nodes)
+    ran()
+    Path("text1").write_text("something else\n")
+
+    end = run(a_count_of_words(4), "--keep", "final", "--nodes", nodes)
+
+    again = {f"{task}0" for task in ("split", "sort", "count")}  # low reads counts0, which is gone
+    assert set(ran()) == {"split1", "sort1", "count1", "low"} | again
+    assert end.counts == (7, 7, 0, 0)
+
+
+def test_intermediates_beyond_the_budget_go(run):
+    run(a_count_of_words(4), "--keep", "100B")
+
+    kept = [path for path in (RUN_DIRECTORY / "depot").rglob("*") if path.is_file()]
+
+    assert 0 < sum(path.stat().st_size for path in kept) <= 100
+
+
+# --- why -----------------------------------------------------------------------------------------
+
+
+def test_why_names_what_changed_of_each_task(run, capsys):
+    run(a_count_of_words(4))
+    Path("text1").write_text("something else\n")
+    run(a_count_of_words(4))
+
+    assert why("split1", capsys).endswith("because its input 'text1' has changed")
+    assert why("low", capsys).endswith("because its input 'counts1' has changed")
+    assert "was skipped: its command, inputs and settings are as in" in why("high", capsys)
+
+
+def test_why_does_not_say_of_tasks_that_ran_before_that_they_had_not(run, capsys):
+    run(a_count_of_words(2))
+    for i in range(2):
+        Path(f"text{i}").write_text("something else\n")
+    run(a_count_of_words(2))
+
+    assert why("split0", capsys).endswith("because its input 'text0' has changed")
+    assert why("high", capsys).endswith("because its input 'counts1' has changed")
+
+
+def test_why_says_that_a_task_failed_before(run, capsys):
+    wf = WorkflowBuilder("flag")
+    wf.command(f"test -e {Path.cwd()}/flag && touch out", outputs=["out"], id="t")
+    assert run(wf).code == 1
+    Path("flag").touch()
+    run(wf)
+
+    assert why("t", capsys).endswith("because it failed in the run before")
+
+
+def test_why_tells_an_edited_output_from_one_that_is_gone(run, capsys):
+    run(a_count_of_words(2), "--keep", "final")
+    (OUTPUTS / "low").write_text("edited\n")
+    (OUTPUTS / "high").unlink()
+    run(a_count_of_words(2), "--keep", "final")
+
+    assert why("low", capsys).endswith("because its output 'low' was changed since")
+    assert why("high", capsys).endswith("because its output 'high' is gone")
+
+
+def test_why_says_that_something_gone_was_needed(run, capsys):
+    run(a_count_of_words(2), "--keep", "final")
+    (OUTPUTS / "low").unlink()
+    run(a_count_of_words(2), "--keep", "final")
+
+    assert why("count0", capsys).endswith("because an output it had written was gone and needed")
+
+
+# --- what is kept is what was made ---------------------------------------------------------------
+
+
+def a_slow_end() -> WorkflowBuilder:
+    """made -> copied, which waits for a file to appear."""
+    wf = WorkflowBuilder("slow")
+    wf.command(f"{noting('maker')}; echo right > made", outputs=["made"], id="maker")
+    line = f"{noting('reader')}; while ! test -e {Path.cwd()}/go; do sleep 0.01; done; cat made > o"
+    wf.command(line, inputs=["made"], outputs=["o"], id="reader")
+    return wf
+
+
+@pytest.mark.parametrize("options", [[], ["--resume"]])
+def test_a_depot_that_was_spoiled_after_a_kill_is_not_believed(options, run):
+    process = started(arguments_for(a_slow_end(), []))
+    while not (Path(LOG).exists() and "reader" in Path(LOG).read_text()):
+        assert process.poll() is None
+        time.sleep(0)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    for path in (RUN_DIRECTORY / "depot").rglob("*"):
+        if path.is_file():
+            path.chmod(0o644)
+            path.write_text("wrong, and longer\n")
+            path.chmod(0o444)
+    Path("go").touch()
+    ran()
+
+    end = run(a_slow_end(), *options)
+
+    assert end.code == 0
+    assert (OUTPUTS / "o").read_text() == "right\n"
+    assert "maker" in ran()
+
+
+def test_a_kept_file_of_another_content_and_the_same_size_is_not_believed(run):
+    run(a_count_of_words(2))
+    ran()
+    for path in (RUN_DIRECTORY / "depot").rglob("*"):
+        if path.is_file():
+            size = path.stat().st_size
+            path.chmod(0o644)
+            path.write_text("x" * size)
+            path.chmod(0o444)
+    Path("text0").write_text("something else\n")
+
+    end = run(a_count_of_words(2))
+
+    assert end.code == 0
+    assert "x" not in (OUTPUTS / "low").read_text().replace("text", "")
+
+
+def test_an_emptied_journal_is_named_with_a_remedy_that_works(run):
+    Path("go").touch()
+    run(a_slow_end())
+    store = RUN_DIRECTORY / "store"
+    store.mkdir()
+    (store / "journal").touch()
+
+    stopped = run(a_slow_end(), text=True)
+    shutil.rmtree(store)
+    end = run(a_slow_end())
+
+    assert stopped.code == 3
+    assert f"remove {store.absolute()}" in stopped.err or f"remove {store}" in stopped.err
+    assert end.counts == (0, 2, 0, 0)
+
+
+def test_logs_of_a_skipped_task_are_those_of_the_run_that_made_it(run, capsys):
+    wf = WorkflowBuilder("loud")
+    wf.command("echo hello; touch o", outputs=["o"], id="t")
+    run(wf)
+    run(wf)
+
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["logs", str(RUN_DIRECTORY), "t"])
+
+    assert "hello" in capsys.readouterr().out
+
+
+def test_interrupting_and_going_on_runs_each_task_once(run):
+    process = started(arguments_for(a_slow_end(), []))
+    while not (Path(LOG).exists() and "reader" in Path(LOG).read_text()):
+        assert process.poll() is None
+        time.sleep(0)
+    os.kill(process.pid, signal.SIGINT)
+    Path("go").touch()
+    interrupted = end_of(process)
+
+    end = run(a_slow_end(), *([] if interrupted.code == 0 else ["--resume"]))
+
+    assert end.code == 0
+    assert ran() == ["maker", "reader"]
