@@ -251,3 +251,57 @@ def test_interrupting_and_going_on_runs_each_task_once(run):
 
     assert end.code == 0
     assert ran() == ["maker", "reader"]
+
+
+# --- whose directory it is -----------------------------------------------------------------------
+
+
+def one_task(name: str, output: str, task: str = "t") -> WorkflowBuilder:
+    wf = WorkflowBuilder(name)
+    wf.command(f"echo {name} > {output}", outputs=[output], id=task)
+    return wf
+
+
+def test_a_directory_of_another_workflow_is_not_taken_over_unless_that_is_meant(run):
+    run(one_task("mine", "m"), name="mine")
+
+    refused = run(one_task("yours", "y"), "--out", "mine.run", name="yours", text=True)
+    kept = Path("mine.run/outputs/m").read_text()
+    meant = run(one_task("yours", "y"), "--out", "mine.run", "--replace", name="yours")
+
+    assert refused.code == 2
+    assert "mine.run holds runs of another workflow ('mine', from mine.json)" in refused.err
+    assert "--out" in refused.err
+    assert "--replace" in refused.err
+    assert kept == "mine\n"
+    assert meant.code == 0
+
+
+def test_a_workflow_whose_file_was_moved_or_edited_keeps_its_directory(run):
+    run(one_task("mine", "m"), name="mine")
+    moved = run(one_task("mine", "m"), "--out", "mine.run", name="moved")
+    edited = run(one_task("another name", "m", task="u"), "--out", "mine.run", name="moved")
+
+    assert moved.counts == (0, 1, 0, 0)
+    assert edited.code == 0
+
+
+def test_an_output_that_is_no_longer_made_goes_and_is_named(run):
+    run(one_task("w", "deep/old"))
+
+    end = run(one_task("w", "new"))
+
+    assert sorted(p.name for p in OUTPUTS.iterdir()) == ["new"]
+    assert "removed what the workflow no longer makes: deep/old" in end.err
+
+
+def test_an_output_that_is_no_longer_made_but_was_edited_stays_and_is_named(run):
+    run(one_task("w", "old"))
+    (OUTPUTS / "old").write_text("by hand")
+    (OUTPUTS / "mine").write_text("never made by a task")
+
+    end = run(one_task("w", "new"))
+
+    assert sorted(p.name for p in OUTPUTS.iterdir()) == ["mine", "new", "old"]
+    assert "left, since it was edited, what the workflow no longer makes: old" in end.err
+    assert "mine" not in end.err

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from rich.progress import track
 
-from dataward.cli.output import busy, counted, stderr_console
+from dataward.cli.output import busy, counted, stderr_console, visible
 from dataward.cli.run_end import RunEnd
 from dataward.cli.run_view import RunView
 from dataward.errors import SettingError
@@ -29,6 +29,7 @@ from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.preparation import Preparer
 from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
+from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_run import Listener, RunOptions, RunOutcome, WorkflowRun
 
 MANY_INPUTS = 1000  # fewer are checked so fast that no progress bar is needed
@@ -92,6 +93,7 @@ class OneRun:
             raise
         finally:
             view.close()
+        _tell_stale(outcome.stale)
         is_interrupted = run.is_interrupted and outcome.unfinished > 0
         self._note(record, facts, _state(outcome, is_interrupted), outcome)
         return RunEnd(
@@ -209,6 +211,16 @@ def _discard(pools: Mapping[NodeId, RunnerPool], work: Path) -> None:
     close_pools(pools.values())
     with suppress(OSError):
         remove_tree(work)
+
+
+def _tell_stale(stale: StaleOutputs) -> None:
+    for files, what in ((stale.removed, "removed"), (stale.changed, "left, since it was edited,")):
+        if files:
+            names = ", ".join(visible(file) for file in files[:5])
+            more = f" and {len(files) - 5:,} more" if len(files) > 5 else ""
+            stderr_console().print(
+                f"{what} what the workflow no longer makes: {names}{more}", soft_wrap=True
+            )
 
 
 def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:

@@ -19,6 +19,7 @@ from dataward.live.fitting import check_settable, fitted
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
 from dataward.model.quantities import parse_seconds
+from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
 from dataward.runs.preparation import runnable, stem_of
 from dataward.runs.run_directory import RunDirectory, RunState
@@ -45,6 +46,10 @@ def run_command(
             "what the disk has free), final (none), or all (in outputs/ too)."
         ),
     ] = "auto",
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Use the run directory even if it is another workflow's."),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the last run, which was interrupted.")
     ] = False,
@@ -98,6 +103,8 @@ def run_command(
     directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
     if resume and not directory.exists():
         raise SettingError(f"{directory.path} holds no run to resume; run without --resume")
+    if not replace:
+        check_belonging(directory, workflow, file)
     directory.make()
     with ExitStack() as stack:
         stack.callback(directory.lock().release)

@@ -18,6 +18,7 @@ from dataward.runs.input_digests import InputDigests
 from dataward.runs.left_files import LeftFiles
 from dataward.runs.outcomes import Outcome
 from dataward.runs.run_directory import RunDirectory
+from dataward.runs.stale_outputs import StaleOutputs, clear_stale_outputs
 
 
 def stem_of(source: Path) -> str:
@@ -162,6 +163,10 @@ class Preparer:
     def _earlier(self, outcome: Outcome) -> Earlier:
         wanted = tuple(file.id for file in outcome.outputs if self.is_wanted(file.id))
         return Earlier(outcome.inputs, outcome.outputs, wanted)
+
+    def clear_stale_outputs(self) -> StaleOutputs:
+        """Remove outputs of earlier runs that the workflow no longer makes."""
+        return clear_stale_outputs(self._directory, self._workflow, self._seen)
 
     def remember(self, places: Iterable[Place]) -> None:
         """Spare the next run the reading of files whose content is known."""

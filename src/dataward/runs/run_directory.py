@@ -1,10 +1,11 @@
 """Where a run keeps everything: one directory, that can be moved or removed as a whole.
 
 outputs/       the workflow's results, under the names that the workflow gives them
-depot/NODE/    files between tasks, named by content; removed when no task needs them
+depot/NODE/    files between tasks, named by content; those dearest to make are kept for reruns
 work/          the private directories of running tasks
 store/         the journal of the run under way; merged into `outcomes` when it ends
 outcomes       the last outcome of every task, so that it need not run again
+stale          outputs that the workflow no longer makes, until they are removed
 digests        of input files that have been read, so that they need not be read again
 1/  2/ ...     a record of each run: events, logs, the workflow, and `run.json`
 dataward.json  marks the directory as one of runs; `lock` keeps a second run out
@@ -62,6 +63,7 @@ class RunFacts(msgspec.Struct):
     skipped: int = 0
     failed: int = 0
     pid: int = 0
+    place: str = ""  # the absolute path of the file it came from
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,10 @@ class RunDirectory:
     def outcomes(self) -> Path:
         return self.path / "outcomes"
 
+    @property
+    def stale(self) -> Path:
+        return self.path / "stale"
+
     def holds_outcomes(self) -> bool:
         """Whether there may be outcomes of tasks that ran here before."""
         return self.outcomes.exists() or self.store.exists()
@@ -210,7 +216,7 @@ def runs_below(directory: Path) -> list[RunRecord]:
 
 
 def new_facts(workflow: str, source: str) -> RunFacts:
-    return RunFacts(workflow, source, time.time(), pid=os.getpid())
+    return RunFacts(workflow, source, time.time(), pid=os.getpid(), place=os.path.abspath(source))
 
 
 def file_name_for(task: TaskId) -> str:

@@ -38,6 +38,7 @@ from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcom
 from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
+from dataward.runs.stale_outputs import StaleOutputs, note_stale_outputs
 from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
@@ -67,6 +68,7 @@ class RunOutcome:
     failed: int
     unfinished: int
     makespan_seconds: float
+    stale: StaleOutputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class WorkflowRun:
     def _run(self) -> RunOutcome:
         self._emit_start()
         outcomes, pools = gather_outcomes(self._directory), self._pools
+        note_stale_outputs(self._directory, outcomes.values(), self._workflow)
         keeping = Keeping(self._options.keep.bytes_in(self._directory.path))
         while True:
             try:
@@ -270,11 +273,13 @@ class WorkflowRun:
             raise OwnFaultError(f"{unfinished} of {len(self._workflow)} tasks did not end")
         now = self._latest_seconds or self._now()  # time after the last task is our own overhead
         self._emit(RunEnded(now, complete + skipped, failed, self._messages, self._store_calls))
+        stale = StaleOutputs()
         if not failed and not unfinished:
+            stale = self._preparer.clear_stale_outputs()
             # All wanted files are in outputs/. After a failure, files in the depot are needed.
             with suppress(OSError):
                 trim_depots(self._directory.depot, outcomes, budget_bytes)
-        return RunOutcome(complete, skipped, failed, unfinished, now)
+        return RunOutcome(complete, skipped, failed, unfinished, now, stale)
 
     def _now(self) -> float:
         return time.monotonic() - self._epoch_seconds
