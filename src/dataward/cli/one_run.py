@@ -132,6 +132,7 @@ class OneRun:
             self._source,
             self._directory,
             keep_all=self._options.keep.everything,
+            request=self._options.request,
         )
         console = stderr_console()
         is_shown = preparer.input_count > MANY_INPUTS and console.is_terminal and not quiet

@@ -2,12 +2,14 @@
 
 import os
 from contextlib import ExitStack
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dataward.cli.exit_codes import ExitCode
+from dataward.cli.forecast import show_forecast
 from dataward.cli.one_run import OneRun
 from dataward.cli.output import print_json, print_warnings, reading_file
 from dataward.cli.run_end import end_as_json, print_end
@@ -18,17 +20,25 @@ from dataward.formats import read_workflow
 from dataward.live.fitting import check_settable, fitted
 from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
+from dataward.model.parameters import parse_parameters, with_parameters
 from dataward.model.quantities import parse_seconds
 from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
-from dataward.runs.preparation import runnable, stem_of
+from dataward.runs.preparation import stem_of
 from dataward.runs.run_directory import RunDirectory, RunState
+from dataward.runs.selection import asked_for
 from dataward.runs.workflow_run import RunOptions
 from dataward.strategies.registry import strategy_named
 
 
 def run_command(
     file: Annotated[Path, typer.Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Only what makes these: files, tasks or types of tasks; default: everything."
+        ),
+    ] = None,
     slots: Annotated[
         int | None,
         typer.Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
@@ -46,6 +56,17 @@ def run_command(
             "what the disk has free), final (none), or all (in outputs/ too)."
         ),
     ] = "auto",
+    force: Annotated[
+        list[str] | None,
+        typer.Option("--force", help="Run this task, or type of tasks, even if nothing changed."),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--set-param", help="Fill {name} in commands and file names: name=value."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would run, why, and for how long.")
+    ] = False,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Use the run directory even if it is another workflow's."),
@@ -81,6 +102,8 @@ def run_command(
     - `dataward run montage.json --slots 4 --retries 2 --time-limit 10min`
     - `dataward run montage.json --nodes 4 --keep all --out /scratch/montage.run`
     - `dataward run montage.json --resume`
+    - `dataward run words.json merged.txt --dry-run`
+    - `dataward run words.json --force count --set-param lang=en`
     """
     changes = set_ or []
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
@@ -97,14 +120,18 @@ def run_command(
         keep=parse_keep(keep),
     )
     with reading_file(file):
-        workflow = read_workflow(file)
+        workflow = with_parameters(read_workflow(file), parse_parameters(parameters or []))
     print_warnings(workflow, str(file))
-    workflow = runnable(workflow, file)
+    workflow, request = asked_for(workflow, file, targets or [], force or [])
+    options = replaced(options, request=request)
     directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
     if resume and not directory.exists():
         raise SettingError(f"{directory.path} holds no run to resume; run without --resume")
     if not replace:
         check_belonging(directory, workflow, file)
+    if dry_run:
+        show_forecast(workflow, file, directory, options, json=json)
+        return
     directory.make()
     with ExitStack() as stack:
         stack.callback(directory.lock().release)
@@ -113,6 +140,8 @@ def run_command(
             keep=keep if keep != "auto" else None, time_limit=time_limit or None,
             strategy=strategy if strategy != "adage" else None,
         ) + [word for change in changes for word in ("--set", change)]  # fmt: skip
+        given += [word for change in parameters or () for word in ("--set-param", change)]
+        given += targets or []
         one = OneRun(workflow, file, directory, options, resume=resume, given=given)
         end = one.run(stack, events, quiet=quiet or json)
         if json:

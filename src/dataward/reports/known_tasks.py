@@ -26,12 +26,12 @@ def find_task(workflow: Workflow, name: str) -> int:
     """The task's index. Raises an UnknownTaskError that suggests similar names."""
     found = workflow.index_of.get(TaskId(name))
     if found is None:
-        raise UnknownTaskError(name, workflow.name, _close_to(workflow, name))
+        raise UnknownTaskError(name, workflow.name, close_to(name, workflow.task_ids))
     return found
 
 
-def _close_to(workflow: Workflow, name: str) -> list[str]:
-    candidates: Sequence[str] = workflow.task_ids
+def close_to(name: str, candidates: Sequence[str]) -> list[str]:
+    """Those of the candidates that somebody who typed this name may have meant."""
     if len(candidates) > _NAMES_COMPARED_MAX:
         lead = name[:3].lower()
         candidates = [task for task in candidates if task[:3].lower() == lead]

@@ -15,14 +15,16 @@ from dataward.runs.run_directory import RunDirectory
 class LeftFiles:
     """Looks for files by content, in the depots and among the outputs of a run directory.
 
-    A file in a depot that does not hold what its name says is removed.
+    A file in a depot that does not hold what its name says is removed, if that is allowed.
     """
 
-    def __init__(self, directory: RunDirectory, digests: InputDigests) -> None:
+    def __init__(
+        self, directory: RunDirectory, digests: InputDigests, *, may_remove: bool = True
+    ) -> None:
+        self._may_remove = may_remove
         self._directory = directory
         self._digests = digests
         self._found: dict[str, Place | None] = {}  # in the depots, by digest
-        self.spoiled = 0  # how many files were removed
 
     def presence(self, file: FileId, digest: str) -> Presence:
         if self.find(file, digest) is not None:
@@ -46,9 +48,9 @@ class LeftFiles:
         for place in self._depots.get(digest, ()):
             if self._digest_of(Path(place.path)) == digest:
                 return place
-            self.spoiled += 1
-            with suppress(OSError):
-                os.unlink(place.path)
+            if self._may_remove:
+                with suppress(OSError):
+                    os.unlink(place.path)
         return None
 
     def _digest_of(self, path: Path) -> str:

@@ -18,7 +18,7 @@ from dataward.runs.input_digests import InputDigests
 from dataward.runs.left_files import LeftFiles
 from dataward.runs.outcomes import Outcome
 from dataward.runs.run_directory import RunDirectory
-from dataward.runs.stale_outputs import StaleOutputs, clear_stale_outputs
+from dataward.runs.stale_outputs import StaleOutputs, clear_stale_outputs, note_stale_outputs
 
 
 def stem_of(source: Path) -> str:
@@ -69,6 +69,20 @@ class Preparation:
     earlier: Mapping[TaskId, Earlier]  # what those tasks did
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked of a run: tasks that run in any case, and files that are wanted.
+
+    If any files are named, only a part of the workflow is run, and the rest is left as it is.
+    """
+
+    forced: frozenset[TaskId] = frozenset()
+    wanted: frozenset[FileId] = frozenset()
+
+
+WHOLE = Request()
+
+
 class Preparer:
     """Finds and digests files, and decides which tasks are due. Digests are remembered."""
 
@@ -79,17 +93,18 @@ class Preparer:
         directory: RunDirectory,
         *,
         keep_all: bool = False,
-        forced: frozenset[TaskId] = frozenset(),
+        request: Request = WHOLE,
     ) -> None:
         self._workflow = workflow
         self._directory = RunDirectory(directory.path.absolute())
         self._inputs = InputFiles(source)
-        self._forced = forced
+        self._forced = request.forced
+        self._is_part = bool(request.wanted)
         self._seen = InputDigests(directory.path / "digests")
         read = workflow.consumers.degrees()
         made = workflow.producers.degrees()
         self._is_final = {
-            file: bool(made[i]) and (keep_all or not read[i])
+            file: bool(made[i]) and (keep_all or not read[i] or file in request.wanted)
             for i, file in enumerate(workflow.file_ids)
         }
         self._needed = [file for i, file in enumerate(workflow.file_ids) if read[i] and not made[i]]
@@ -108,11 +123,21 @@ class Preparer:
             digest = self._seen.digest_of(absolute)
             self.inputs[file] = Place(str(absolute), absolute.stat().st_size, digest, True)
             yield done
-        self._seen.save()
+        self._seen.save()  # if there is no directory yet, nothing is saved
 
     @property
     def input_count(self) -> int:
         return len(self._needed)
+
+    def foresee(self, outcomes: Mapping[TaskId, Outcome]) -> Decision:
+        """Decide as `prepare` does, and leave everything as it is."""
+        left = LeftFiles(self._directory, self._seen, may_remove=False)
+        return self._decide(outcomes, left)
+
+    def _decide(self, outcomes: Mapping[TaskId, Outcome], left: LeftFiles) -> Decision:
+        digests = {file: place.digest for file, place in self.inputs.items()}
+        known = KnownBefore(digests, outcomes, left.presence, self.is_wanted, self._forced)
+        return decide(self._workflow, known)
 
     def prepare(self, outcomes: Mapping[TaskId, Outcome], nodes: Sequence[NodeId]) -> Preparation:
         """Decide which tasks may run, and find the files that they may start from.
@@ -122,10 +147,7 @@ class Preparer:
         times are those it had when its content was last known.
         """
         left = LeftFiles(self._directory, self._seen)
-        digests = {file: place.digest for file, place in self.inputs.items()}
-        forced = self._forced
-        known = KnownBefore(digests, outcomes, left.presence, self.is_wanted, forced)
-        decision = decide(self._workflow, known)
+        decision = self._decide(outcomes, left)
         outside = {**self.inputs, **self._read_from_earlier(decision, left)}
         remaining = remaining_workflow(self._workflow, decision.open, outside)
         recalled = {
@@ -164,8 +186,15 @@ class Preparer:
         wanted = tuple(file.id for file in outcome.outputs if self.is_wanted(file.id))
         return Earlier(outcome.inputs, outcome.outputs, wanted)
 
+    def note_stale_outputs(self, outcomes: Iterable[Outcome]) -> None:
+        """Remember outputs of earlier runs that the workflow no longer makes."""
+        if not self._is_part:
+            note_stale_outputs(self._directory, outcomes, self._workflow)
+
     def clear_stale_outputs(self) -> StaleOutputs:
         """Remove outputs of earlier runs that the workflow no longer makes."""
+        if self._is_part:
+            return StaleOutputs()
         return clear_stale_outputs(self._directory, self._workflow, self._seen)
 
     def remember(self, places: Iterable[Place]) -> None:

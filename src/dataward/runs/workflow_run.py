@@ -35,10 +35,10 @@ from dataward.node.client import Client, task_specs
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keep, Keeping, trim_depots
 from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
-from dataward.runs.preparation import Preparation, Preparer, located_files
+from dataward.runs.preparation import WHOLE, Preparation, Preparer, Request, located_files
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
-from dataward.runs.stale_outputs import StaleOutputs, note_stale_outputs
+from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import EmbeddedStore
 from dataward.strategies.strategy import Strategy
@@ -57,6 +57,7 @@ class RunOptions:
     runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
     retries: int = 0
     keep: Keep = Keep()  # noqa: RUF009 - frozen
+    request: Request = WHOLE
     start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
     began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
 
@@ -152,7 +153,7 @@ class WorkflowRun:
     def _run(self) -> RunOutcome:
         self._emit_start()
         outcomes, pools = gather_outcomes(self._directory), self._pools
-        note_stale_outputs(self._directory, outcomes.values(), self._workflow)
+        self._preparer.note_stale_outputs(outcomes.values())
         keeping = Keeping(self._options.keep.bytes_in(self._directory.path))
         while True:
             try:
@@ -359,11 +360,24 @@ def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
     outcomes = load_outcomes(directory.outcomes)
     if not directory.store.is_dir():
         return outcomes
-    history = RunHistory(0)
-    with suppress(NoRunError):
-        history = history_of(directory.latest())
     with _opened_again(directory.store) as store:
-        return fold(directory, store.committed(), outcomes, history)
+        return fold(directory, store.committed(), outcomes, _last_history(directory))
+
+
+def peek_at_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
+    """The same, with everything left as it is."""
+    outcomes = load_outcomes(directory.outcomes)
+    if not directory.store.is_dir():
+        return outcomes
+    with _opened_again(directory.store) as store:
+        return _merged(store.committed(), outcomes, _last_history(directory))
+
+
+def _last_history(directory: RunDirectory) -> RunHistory:
+    try:
+        return history_of(directory.latest())
+    except NoRunError:
+        return RunHistory(0)
 
 
 @contextmanager
@@ -384,7 +398,13 @@ def fold(
     history: RunHistory,
 ) -> dict[TaskId, Outcome]:
     """The known outcomes and those of a store, saved on the disk before the store is removed."""
-    known = {**outcomes, **history.failed, **outcomes_of(committed, outcomes, history.made)}
+    known = _merged(committed, outcomes, history)
     save_outcomes(directory.outcomes, known)
     shutil.rmtree(directory.store)
     return known
+
+
+def _merged(
+    committed: Iterable[CommittedTask], outcomes: dict[TaskId, Outcome], history: RunHistory
+) -> dict[TaskId, Outcome]:
+    return {**outcomes, **history.failed, **outcomes_of(committed, outcomes, history.made)}

@@ -1,0 +1,67 @@
+"""``dataward run --dry-run``: says what would run, why, and for how long."""
+
+from pathlib import Path
+
+from dataward.cli.output import counted, print_json, stdout_console, visible
+from dataward.model.quantities import show_seconds
+from dataward.model.workflow import Workflow
+from dataward.runs.forecast import Forecast, foresee
+from dataward.runs.preparation import Preparer
+from dataward.runs.run_directory import RunDirectory
+from dataward.runs.workflow_run import RunOptions
+
+SHOWN = 20  # tasks; --json has them all
+
+
+def show_forecast(
+    workflow: Workflow, source: Path, directory: RunDirectory, options: RunOptions, *, json: bool
+) -> None:
+    preparer = Preparer(
+        workflow, source, directory, keep_all=options.keep.everything, request=options.request
+    )
+    for _ in preparer.look_at_inputs():
+        pass
+    forecast = foresee(workflow, preparer, directory, options.machine)
+    if json:
+        print_json(
+            {
+                "tasks": len(workflow),
+                "due": forecast.due,
+                "perhaps": forecast.perhaps,
+                "skipped": forecast.skipped,
+                "seconds_min": forecast.seconds_min,
+                "seconds_max": forecast.seconds_max,
+                "untimed": forecast.untimed,
+            }
+        )
+    else:
+        _print(forecast, options)
+
+
+def _print(forecast: Forecast, options: RunOptions) -> None:
+    console = stdout_console()
+
+    def say(sentence: str) -> None:
+        console.print(sentence, soft_wrap=True)
+
+    for task, why in list(forecast.due.items())[:SHOWN]:
+        say(f"{visible(task)} would run, because {visible(why)}")
+    if len(forecast.due) > SHOWN:
+        say(f"... and {counted(len(forecast.due) - SHOWN, 'task')} more (--json has them all)")
+    for task in forecast.perhaps[:SHOWN]:
+        say(f"{visible(task)} would run if what it reads turns out different, or needed and gone")
+    if len(forecast.perhaps) > SHOWN:
+        say(f"... and perhaps {counted(len(forecast.perhaps) - SHOWN, 'task')} more")
+    perhaps = f", {len(forecast.perhaps):,} perhaps" if forecast.perhaps else ""
+    skipped = f", {forecast.skipped:,} skipped" if forecast.skipped else ""
+    say(f"{counted(len(forecast.due), 'task')} would run{perhaps}{skipped}")
+    if forecast.due or forecast.perhaps:
+        say(_how_long(forecast, options.machine.nodes * options.machine.slots))
+
+
+def _how_long(forecast: Forecast, cores: int) -> str:
+    low, high = show_seconds(forecast.seconds_min), show_seconds(forecast.seconds_max)
+    span = low if low == high else f"{low} to {high}"
+    unknown = f"; of {counted(forecast.untimed, 'task')} no time is known"
+    on = counted(cores, "slot")
+    return f"that takes at least {span} on {on}{unknown if forecast.untimed else ''}"

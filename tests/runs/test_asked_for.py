@@ -1,0 +1,140 @@
+"""What one person asks of a run: a part of it, some tasks again, other values, or only what if."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dataward import WorkflowBuilder
+from runs.real_runs import OUTPUTS, RUN_DIRECTORY, hashes
+
+
+def two_branches() -> WorkflowBuilder:
+    """a -> left -> l, a -> right -> r, and l and r -> last -> z; in is the only input."""
+    if not Path("in").exists():
+        Path("in").write_text("1\n")
+    wf = WorkflowBuilder("branches")
+    for id, reads, writes in (
+        ("first", "in", "a"),
+        ("left", "a", "l"),
+        ("right", "a", "r"),
+        ("last", "l r", "z"),
+    ):
+        wf.command(
+            f"cat {reads} > {writes}; echo {id} >> {Path.cwd()}/ran",
+            inputs=reads.split(), outputs=[writes], id=id, name=f"{id}_1",
+        )  # fmt: skip
+    return wf
+
+
+def ran() -> list[str]:
+    path = Path("ran")
+    lines = path.read_text().split() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return sorted(lines)
+
+
+@pytest.mark.parametrize("target", ["l", "left", "left_1"])
+def test_only_what_a_target_needs_is_run(target, run):
+    name = "left" if target == "left_1" else target  # the type of left_1
+
+    end = run(two_branches(), name)
+
+    assert ran() == ["first", "left"]
+    assert end.counts == (2, 0, 0, 0)
+    assert hashes(OUTPUTS).keys() == {"l"}
+
+
+def test_a_part_leaves_the_rest_of_the_outputs_alone(run):
+    run(two_branches())
+    Path("in").write_text("2\n")
+
+    run(two_branches(), "right")
+
+    assert hashes(OUTPUTS).keys() == {"r", "z"}
+    assert (OUTPUTS / "r").read_text() == "2\n"
+    assert (OUTPUTS / "z").read_text() == "1\n1\n"
+
+
+def test_a_part_needs_only_its_own_inputs(run):
+    wf = two_branches()
+    wf.command("cat missing > m", inputs=["missing"], outputs=["m"], id="other")
+
+    assert run(wf, "l").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("rihgt", "no file, task or type of task is called 'rihgt'; did you mean 'right'"),
+        ("in", "'in' is an input of the workflow: no task makes it"),
+    ],
+)
+def test_a_target_that_cannot_be_made_is_refused(name, problem, run):
+    end = run(two_branches(), name, text=True)
+
+    assert end.code == 2
+    assert problem in end.err
+    assert not RUN_DIRECTORY.exists()
+
+
+def test_a_forced_task_runs_again_and_its_readers_only_if_it_writes_something_else(run):
+    run(two_branches())
+    ran()
+
+    end = run(two_branches(), "--force", "left")
+
+    assert ran() == ["left"]
+    assert end.counts == (1, 3, 0, 0)
+
+
+def test_parameters_are_filled_into_commands_and_file_names(run):
+    wf = WorkflowBuilder("greeting")
+    wf.command("echo {word} {other} > {word}.txt", outputs=["{word}.txt"], id="t")
+
+    run(wf, "--set-param", "word=hello")
+    again = run(wf, "--set-param", "word=hello")
+    changed = run(wf, "--set-param", "word=bye")
+
+    assert again.counts == (0, 1, 0, 0)
+    assert changed.counts == (1, 0, 0, 0)
+    assert (OUTPUTS / "bye.txt").read_text() == "bye {other}\n"
+
+
+@pytest.mark.parametrize("setting", ["nosuch=1", "word", "=x", "a b=1"])
+def test_a_parameter_that_is_nowhere_or_no_parameter_is_refused(setting, run):
+    wf = WorkflowBuilder("greeting")
+    wf.command("echo {word} > o", outputs=["o"], id="t")
+
+    end = run(wf, "--set-param", setting, text=True)
+
+    assert end.code == 2
+    assert not RUN_DIRECTORY.exists()
+
+
+def test_a_dry_run_of_something_new_says_so_and_leaves_nothing(run):
+    end = run(two_branches(), "--dry-run", text=True)
+
+    assert end.code == 0
+    assert "first would run, because it had not run before" in end.out
+    assert "4 tasks would run" in end.out
+    assert ran() == []
+    assert not RUN_DIRECTORY.exists()
+
+
+def test_a_dry_run_says_what_would_run_and_what_perhaps(run):
+    run(two_branches())
+    ran()
+    Path("in").write_text("2\n")
+    before = hashes(RUN_DIRECTORY)
+
+    end = run(two_branches(), "--dry-run")
+
+    facts = json.loads(end.out)
+    assert facts["due"] == {"first": "its input 'in' has changed"}
+    assert facts["perhaps"] == ["left", "right", "last"]
+    assert ran() == []
+    after = hashes(RUN_DIRECTORY)
+    assert {name: after[name] for name in before if name != "digests"} == {
+        name: digest for name, digest in before.items() if name != "digests"
+    }
