@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.progress import track
 
+from dataward.cli.exhaustive import try_exhaustively
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import print_json, stderr_console, stdout_console
 from dataward.generate import generate
@@ -69,6 +70,16 @@ def seeds_command(
             help="Small applications, odd workflows drawn from the seed, or both in turn."
         ),
     ] = Workflows.MIXED,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Small worlds with every fault at every point.")
+    ] = False,
+    minutes: Annotated[
+        float, typer.Option(help="How long pairs of faults are tried, with --exhaustive.", min=0)
+    ] = 3.0,
+    world: Annotated[
+        str | None,
+        typer.Option(help="Just this small world; or replay it, with the faults given."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Run small workflows under seeded faults and check every invariant after every event.
@@ -85,13 +96,23 @@ def seeds_command(
     that heals more than its faults explain fails, and so does one whose nodes keep anything after
     the last task.
 
+    With --exhaustive no seed is drawn. A diamond and a fan run on two and three nodes, with one
+    fault at every point: each call to the store lost, each answer lost, each message lost or
+    doubled, each node down after each step (for long, and briefly), each shard without its last
+    writes after each call. Then come pairs of such faults, evenly spread, for some minutes.
+
     Examples:
 
     - `dataward seeds -n 1000`
     - `dataward seeds --seed 7`
     - `dataward seeds -n 1000 --faults crashes`
     - `dataward seeds -n 10000 --workflows odd`
+    - `dataward seeds --exhaustive --minutes 30`
+    - `dataward seeds --exhaustive --world 'diamond,2,answer@17+crash n1@40'`
     """
+    if exhaustive or world is not None:
+        try_exhaustively(world, minutes, json=json)
+        return
     parse_faults(faults)
     chosen = [seed] if seed is not None else list(range(first, first + count))
     began = time.perf_counter()

@@ -1,6 +1,6 @@
 """Trials of the node: one seed draws a cluster, settings and faults, and invariants are checked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dataward.model.events import Event
@@ -11,7 +11,7 @@ from dataward.model.workflow import Workflow
 from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.plan.bounds import makespan_bounds
 from dataward.sim.earlier_run import EarlierRun
-from dataward.sim.faults import Fault, FaultPlan, inject
+from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.healing import (
     Healing,
     HealingTally,
@@ -75,38 +75,53 @@ def run_trial(
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
     checker = checker_of(simulation)
-    simulation.watch(checker.on_event, checker.on_applied)
     for sink in sinks:
         simulation.watch(sink)
+    faults = inject(simulation, plan, horizon, checker)
+    over_seconds = max((fault.over_seconds for fault in faults), default=0.0)
+    outcome, healing = run_checked(simulation, checker, lambda: over_seconds)
+    return Trial(outcome, checker.checks, len(faults), healing)
+
+
+def run_checked(
+    simulation: Simulation, checker: Checker, over_seconds: Callable[[], float]
+) -> tuple[SimulationResult, Healing]:
+    """The result of a simulation, and what it healed, once its nodes have nothing left to do.
+
+    ``over_seconds`` is when the faults known so far are over. Raises as `run_trial` does.
+    """
+    simulation.watch(checker.on_event, checker.on_applied)
     tally = HealingTally(simulation)
     simulation.watch(tally.on_event, tally.on_applied)
-    faults = inject(simulation, plan, horizon, checker)
-    simulation.afterwards(lambda: _come_to_rest(simulation, checker, faults))
+    simulation.afterwards(lambda: _come_to_rest(simulation, checker, over_seconds))
     outcome = simulation.run()
-    checker.at_end(outcome.complete, outcome.failed)
+    # Not the outcome's counts: a shard may have forgotten the last end as soon as it came.
+    checker.at_end(simulation.store.complete, simulation.store.failed)
     _check_at_rest(simulation, tally)
-    return Trial(outcome, checker.checks, len(faults), tally.healing)
+    return outcome, tally.healing
 
 
-async def _come_to_rest(simulation: Simulation, checker: Checker, faults: Sequence[Fault]) -> None:
+async def _come_to_rest(
+    simulation: Simulation, checker: Checker, over_seconds: Callable[[], float]
+) -> None:
     """Wait until all faults are over and nobody keeps what only a task under way would need.
 
     Raises InvariantBroken if that never comes: patrols had time enough.
     """
     settings, now = simulation.strategy.settings, simulation.kernel.now
-    over_seconds = max((fault.over_seconds for fault in faults), default=0.0)
+    ended_seconds = now()
     # A replica that was not told to stop runs to its end, on the slowest machine at worst.
     slowest = min(machine.speed for machine in simulation.platform.machines)
     longest_seconds = float(simulation.workflow.runtime_seconds.max()) / slowest
-    patience_seconds = max(now(), over_seconds) + longest_seconds + REST * settings.lease_seconds
+    patience_seconds = longest_seconds + REST * settings.lease_seconds
     while True:
-        if now() >= over_seconds:
+        if now() >= over_seconds():
             left = loose_ends(simulation)
             if unsaid := commits_unsaid(simulation, checker.forgotten):
                 left["commits forgotten and not said again"] = len(unsaid)
             if not left and simulation.is_finished:
                 return
-            if now() > patience_seconds:
+            if now() > max(ended_seconds, over_seconds()) + patience_seconds:
                 kept = ", ".join(f"{count} {what}" for what, count in left.items())
                 raise InvariantBroken(f"seed {simulation.seed} left behind: {kept or 'tasks'}")
         await simulation.kernel.sleep(settings.validation_seconds)

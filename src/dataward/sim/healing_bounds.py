@@ -116,9 +116,12 @@ def late_load_seconds(run: HealedRun) -> float:
 
 
 def waited_seconds(run: HealedRun) -> float:
-    """A node that missed a hint looks when it renews its lease, or when the call gets through."""
+    """A node that missed a hint looks when it renews its lease, or when the call gets through.
+
+    A node that dies may owe a hint to every other.
+    """
     trouble = run.trouble
-    missed = trouble.lost_messages + run.deaths + run.nodes * trouble.forgets
+    missed = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets)
     return run.renewal_seconds * missed + 15 * trouble.failed_calls
 
 

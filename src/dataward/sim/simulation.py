@@ -82,11 +82,12 @@ class Simulation:
     time_limit_seconds: float = float("inf")
     repairs_per_flow_max: float = 1.0
     earlier: EarlierRun = field(default_factory=EarlierRun)
+    script: Interference | None = None  # decides about messages and calls instead of the seed
 
     def __post_init__(self) -> None:
         self.workflow = as_replayed(self.workflow)
         self.kernel = VirtualKernel()
-        self.interference = Interference(seeded(self.seed, "interference"))
+        self.interference = self.script or Interference(seeded(self.seed, "interference"))
         self.store = StoreService(
             self.kernel, self.platform.store, self.interference, self._observe, self.make_shard
         )
@@ -201,8 +202,9 @@ class Simulation:
 
     def _tell_to_look(self, node: NodeId) -> None:
         self.traffic.messages += 1
-        at = self.kernel.now() + self.platform.latency_seconds
-        self.kernel.call_at(at, self.traffic.deliver, node, WorkQueued())
+        for delay in self.interference.delivery_delays(CLIENT, node):
+            at = self.kernel.now() + self.platform.latency_seconds + delay
+            self.kernel.call_at(at, self.traffic.deliver, node, WorkQueued())
 
     def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         for observer in self._observers:

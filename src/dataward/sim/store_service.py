@@ -14,6 +14,10 @@ from dataward.world import StoreUnavailable
 OnApplied = Callable[[Operation, Answer, Shard], None]
 
 
+def _nothing(shard: int) -> None:
+    """What happens after a call, unless somebody counts calls."""
+
+
 @dataclass
 class StoreService:
     """Shards that each serve one operation after another, so that a hot shard shows."""
@@ -23,6 +27,7 @@ class StoreService:
     interference: Interference
     on_applied: OnApplied
     make_shard: Callable[[int], Shard] = Shard
+    after_call: Callable[[int], None] = _nothing  # when a shard has applied its part of a call
     calls: int = 0
     busy_until: list[float] = field(default_factory=list)
 
@@ -74,6 +79,7 @@ class StoreService:
             operation = operations[place]
             answer = answers[place] = target.apply(operation, now)
             self.on_applied(operation, answer, target)
+        self.after_call(shard)
 
     @property
     def complete(self) -> int:

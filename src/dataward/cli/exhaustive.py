@@ -1,0 +1,135 @@
+"""``dataward seeds --exhaustive``: small worlds with every single fault, then pairs of faults."""
+
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
+from multiprocessing import get_context
+
+import typer
+
+from dataward.cli.exit_codes import ExitCode
+from dataward.cli.output import (
+    busy,
+    plain_table,
+    print_json,
+    print_table,
+    stderr_console,
+    stdout_console,
+)
+from dataward.sim.fault_pairs import in_turn, pair_groups, single_faults
+from dataward.sim.script import PointKind
+from dataward.sim.small_worlds import WORLDS, Scripted, SmallWorld, Tried, parse_world, try_world
+
+CHUNK = 16
+SHOWN = 10  # failing worlds printed; --json has them all
+
+
+@dataclass
+class Tally:
+    """How many worlds were tried, by the kinds of their faults, and those that failed."""
+
+    kinds: Counter[tuple[PointKind, ...]] = field(default_factory=Counter)
+    failed: list[Tried] = field(default_factory=list)
+    pairs_possible: int = 0
+    seconds: float = 0.0
+
+    def add(self, tried: Tried) -> None:
+        self.kinds[tuple(fault.track.kind for fault in tried.faults)] += 1
+        if tried.problem:
+            self.failed.append(tried)
+            if len(self.failed) <= SHOWN:
+                replay = f"  replay: dataward seeds --exhaustive --world '{tried}'"
+                stderr_console().print(f"{tried}: {tried.problem}\n{replay}", soft_wrap=True)
+
+    def count(self, faults: int) -> int:
+        """How many worlds with so many faults were tried."""
+        return sum(count for kinds, count in self.kinds.items() if len(kinds) == faults)
+
+
+def try_exhaustively(world: str | None, minutes: float, *, json: bool) -> None:
+    """Try one world with the faults its text names, or all faults in that world or in all."""
+    chosen, faults = parse_world(world) if world else (None, ())
+    tally = Tally()
+    began = time.perf_counter()
+    if chosen is not None and faults:
+        tally.add(try_world(chosen, faults))
+    else:
+        _try_all(tally, WORLDS if chosen is None else (chosen,), minutes)
+    tally.seconds = time.perf_counter() - began
+    if json:
+        print_json(_document(tally))
+    else:
+        _print(tally)
+    if tally.failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _try_all(tally: Tally, worlds: Iterable[SmallWorld], minutes: float) -> None:
+    """Every single fault, then pairs until the minutes are over."""
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        singles = []
+        with busy("every single fault"):
+            alone: list[Scripted] = [(w, (fault,)) for w in worlds for fault in single_faults(w)]
+            for tried in _in_order(pool, cores, alone):
+                tally.add(tried)
+                singles.append(tried)
+        groups = pair_groups(singles)
+        tally.pairs_possible = sum(map(len, groups))
+        until = time.perf_counter() + 60 * minutes
+        with busy(f"pairs of faults, for {minutes:g} minutes"):
+            for tried in _in_order(pool, cores, in_turn(groups), until):
+                tally.add(tried)
+
+
+def _in_order(
+    pool: ProcessPoolExecutor, cores: int, worlds: Iterable[Scripted], until: float = inf
+) -> Iterator[Tried]:
+    """What became of each world, in their order; no more are begun after some time."""
+    left = iter(worlds)
+    under_way: deque[Future[list[Tried]]] = deque()
+    while True:
+        while len(under_way) < 2 * cores and time.perf_counter() < until:
+            chunk = list(islice(left, CHUNK))
+            if not chunk:
+                break
+            under_way.append(pool.submit(_try_chunk, chunk))
+        if not under_way:
+            return
+        yield from under_way.popleft().result()
+
+
+def _try_chunk(worlds: list[Scripted]) -> list[Tried]:
+    return [try_world(world, faults) for world, faults in worlds]
+
+
+def _document(tally: Tally) -> dict[str, object]:
+    kinds = {"+".join(kind.value for kind in kinds): n for kinds, n in tally.kinds.items()}
+    verdicts = [{"world": str(tried), "problem": tried.problem} for tried in tally.failed]
+    return {
+        "worlds": tally.kinds.total(),
+        "failed": len(tally.failed),
+        "pairs_possible": tally.pairs_possible,
+        "kinds": kinds,
+        "verdicts": verdicts,
+    }
+
+
+def _print(tally: Tally) -> None:
+    console = stdout_console()
+    table = plain_table("fault", "alone", *(f"+{kind.value}" for kind in PointKind))
+    for kind in PointKind:
+        pairs = (tally.kinds[kind, second] for second in PointKind)
+        table.add_row(kind.value, *(f"{n:,}" for n in (tally.kinds[kind,], *pairs)))
+    print_table(console, table)
+    worlds, bad = tally.kinds.total(), len(tally.failed)
+    console.print(
+        f"{worlds - bad:,} of {worlds:,} small worlds hold: {tally.count(1):,} single faults, "
+        f"{tally.count(2):,} of {tally.pairs_possible:,} pairs, {tally.seconds:.0f} s",
+        soft_wrap=True,
+    )
