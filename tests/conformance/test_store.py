@@ -2394,7 +2394,7 @@ def test_a_recount_pages_through_every_unfinished_task_once(store, limit):
     assert sorted(found) == [name for name in names if name not in ("t3", "t4")]
 
 
-def test_a_recount_says_which_parents_a_task_still_waits_for(store):
+def test_a_recount_says_which_ends_of_which_parents_a_task_still_waits_for(store):
     store.submit(a_task("join", parents=["a", "b", "c"]))
     store.notify("join", "b")
     before = store.recount(10)
@@ -2405,8 +2405,8 @@ def test_a_recount_says_which_parents_a_task_still_waits_for(store):
 
     after = store.recount(10)
 
-    assert [task.missing for task in before] == [("a", "c")]
-    assert [task.missing for task in after] == [("b",)]
+    assert [task.missing for task in before] == [{"a": 1, "c": 1}]
+    assert [task.missing for task in after] == [{"b": 2}]
 
 
 def test_a_store_that_lost_nothing_needs_no_recount(store):

@@ -3,16 +3,19 @@
 import pytest
 
 from dataward.model.answers import Findings
-from dataward.model.events import Occasion, TaskPlaced
+from dataward.model.events import Occasion, TaskPlaced, TaskReopened
 from dataward.model.operations import (
     Begin,
     Commit,
+    Delivered,
     Enqueue,
     Fail,
     Join,
     Notify,
+    Postpone,
     Recount,
     Recounted,
+    Reopen,
     Submit,
     shard_of,
 )
@@ -98,6 +101,30 @@ def test_one_that_waits_with_reason_goes_on_waiting() -> None:
 
     assert not world.asked(Notify)
     assert not world.asked(Enqueue)
+
+
+def test_a_parent_whose_reopening_was_forgotten_is_reopened_once_more_and_queued() -> None:
+    world = FakeWorld()
+    world.have(
+        Submit(a_task("p", children=("a", "b"))),
+        Submit(a_task("a", made_by="p")),
+        Submit(a_task("b", made_by="p")),
+    )
+    complete(world, "p")
+    # They miss the files of p's first end. That p was reopened for them, its shard has forgotten.
+    for child, attempt in (("a", "n2.1.1"), ("b", "n2.1.2")):
+        world.have(
+            Notify(child, "p", 1),
+            Begin(child, attempt, "n2"),
+            Postpone(child, attempt, "p", 1),
+        )
+
+    run_recount(world)
+
+    assert world.asked(Reopen) == [Reopen("p", 1)]
+    assert world.told(TaskReopened) == [TaskReopened(0.0, "p", 1)]
+    assert world.queue_of("n0") == ["p"]
+    assert world.asked(Delivered) == [Delivered("p", 1, 1)]
 
 
 def test_when_all_is_counted_the_store_is_told_that_the_loss_is_repaired() -> None:

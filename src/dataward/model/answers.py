@@ -159,7 +159,7 @@ class Findings(msgspec.Struct, frozen=True, tag=True):
 
 class Unfinished(msgspec.Struct, frozen=True, array_like=True):
     task: TaskId
-    missing: tuple[TaskId, ...]  # parents it still waits for
+    missing: dict[TaskId, int]  # parents it still waits for, and the generation each must reach
 
 
 class Page(msgspec.Struct, frozen=True, tag=True):

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dataward.model.answers import Standing
-from dataward.model.events import Occasion, TaskPlaced
+from dataward.model.events import Occasion, TaskPlaced, TaskReopened
 from dataward.model.ids import NodeId
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import Delivered, Enqueue, Look, QueueEntry
+from dataward.model.operations import Delivered, Enqueue, Look, QueueEntry, Reopen
 from dataward.model.workflow import TaskId
 from dataward.node.homes import Home, Homes
 from dataward.node.ready_queue import entry_for
@@ -47,6 +47,21 @@ class Placer:
         standing = await self.store.ask(Look(task), Standing)
         if standing.needs_node:
             await self.place_for_good([standing], Occasion.READY)
+
+    async def reopen(
+        self, generations: Mapping[TaskId, int], avoid: Collection[NodeId] = ()
+    ) -> list[Standing]:
+        """The standing of each task, after having those run again that are at their generation."""
+        reopens = [Reopen(task, generation) for task, generation in generations.items()]
+        answers = await self.store.call(reopens)
+        reopened = [answer for answer in answers if isinstance(answer, Standing)]
+        for answer in reopened:
+            if answer.granted:
+                now = self.world.kernel.now()
+                self.world.emit(TaskReopened(now, answer.task, answer.generation))
+        needy = [answer for answer in reopened if answer.needs_node]
+        await self.place_for_good(needy, Occasion.REOPENED, avoid)
+        return reopened
 
     async def are_placed(self, tasks: Iterable[Standing]) -> None:
         """Tell the store that these tasks, which had become ready again, are in a queue."""

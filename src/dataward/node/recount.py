@@ -1,9 +1,9 @@
 """Repairs the state of tasks after a shard has lost acknowledged writes.
 
 This is the only scan in the system: it happens once after a store's failover, a page at a time.
-It looks at every unfinished task: a task that waits for a parent that has finished is told, and a
-ready task that may be in no queue is queued again. Attempts that the store forgot, or should have
-forgotten, are left to the patrol.
+It looks at every unfinished task: a task that waits for a parent that has finished is told, a
+parent that forgot that it was to run again is reopened, and a ready task that may be in no queue is
+queued again. Attempts that the store forgot, or should have forgotten, are left to the patrol.
 """
 
 from dataward.model.answers import Findings, Page, Standing
@@ -23,7 +23,7 @@ async def recount(store: StoreClient, placer: Placer, shards: int, findings: Fin
         cursor = 0
         while cursor >= 0:
             page = await store.ask(Recount(shard, cursor, PAGE), Page)
-            await _tell_those_who_missed_it(store, page)
+            await _tell_those_who_missed_it(store, placer, page)
             answers = await store.call([Look(task.task) for task in page.tasks])
             needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
             await placer.place(needy, Occasion.READY)
@@ -31,18 +31,27 @@ async def recount(store: StoreClient, placer: Placer, shards: int, findings: Fin
     await store.call([Recounted(findings.shard, findings.epoch)])
 
 
-async def _tell_those_who_missed_it(store: StoreClient, page: Page) -> None:
+async def _tell_those_who_missed_it(store: StoreClient, placer: Placer, page: Page) -> None:
+    """Tell tasks of parents that have finished; reopen parents that forgot they were reopened.
+
+    Nobody requires a second end of a parent before having reopened it. So a parent that is complete
+    at an earlier end than a task requires has lost that, and would never run again.
+    """
     missing = list(dict.fromkeys(parent for task in page.tasks for parent in task.missing))
     answers = await store.call([Look(parent) for parent in missing])
     parents: dict[TaskId, Standing] = {
         answer.task: answer for answer in answers if isinstance(answer, Standing)
     }
     notices: list[Operation] = []
+    outdated: dict[TaskId, int] = {}
     for task in page.tasks:
-        for parent in task.missing:
+        for parent, required in task.missing.items():
             known = parents[parent]
-            if known.state is TaskState.COMPLETE:
-                notices.append(Notify(task.task, parent, known.generation, False, known.copies))
-            elif known.state is TaskState.FAILED:
+            if known.state is TaskState.FAILED:
                 notices.append(Notify(task.task, parent, known.generation, True))
+            elif known.state is TaskState.COMPLETE and known.generation < required:
+                outdated[parent] = known.generation
+            elif known.state is TaskState.COMPLETE:
+                notices.append(Notify(task.task, parent, known.generation, False, known.copies))
     await store.call(notices)
+    await placer.reopen(outdated)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from dataward.model.answers import Begun, Standing
-from dataward.model.events import Occasion, TaskReopened
+from dataward.model.events import Occasion
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Look, Notify, Postpone, Release, Reopen, TaskSpec
+from dataward.model.operations import Look, Notify, Postpone, Release, TaskSpec
 from dataward.model.states import FINAL, AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
@@ -45,7 +45,9 @@ class Setbacks:
             self.state.outbox.let_go(task)
             return
         generations = {task: begun.parents.get(task, 1) for task in lost.producers}
-        reopened = await self._reopen(generations, begun)
+        # Nodes that had the files are down or do not serve them: others should make them again.
+        had_them = {copy.node for copy in begun.copies}
+        reopened = await self.placer.reopen(generations, had_them)
         standing = await self._postpone(task, attempt, generations, reopened)
         tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
         if standing.state is TaskState.FAILED:
@@ -55,21 +57,6 @@ class Setbacks:
             await self.placer.are_placed([standing])
         else:
             self.state.outbox.let_go(task)
-
-    async def _reopen(self, generations: dict[TaskId, int], begun: Begun) -> list[Standing]:
-        """The standing of each producer, after reopening and placing them."""
-        reopens = [Reopen(task, generation) for task, generation in generations.items()]
-        answers = await self.store.call(reopens)
-        reopened = [answer for answer in answers if isinstance(answer, Standing)]
-        for answer in reopened:
-            if answer.granted:
-                now = self.world.kernel.now()
-                self.world.emit(TaskReopened(now, answer.task, answer.generation))
-        # Nodes that had the files are down or do not serve them: others should make them again.
-        had_them = {copy.node for copy in begun.copies}
-        needy = [answer for answer in reopened if answer.needs_node]
-        await self.placer.place_for_good(needy, Occasion.REOPENED, had_them)
-        return reopened
 
     async def _postpone(
         self,

@@ -58,13 +58,17 @@ class TaskRecord:
     placement: int = 0  # how often it became ready again
     history: list[tuple[float, TaskState]] = field(default_factory=list)
 
-    def missing(self) -> tuple[TaskId, ...]:
-        """The parents that have not reached the generation this task requires."""
-        return tuple(
-            parent
-            for parent in self.spec.parents
-            if self.notices.get(parent, 0) < self.required.get(parent, 1)
-        )
+    def missing(self) -> dict[TaskId, int]:
+        """The parents that have not reached the generation this task requires, and which that is.
+
+        As far as this task has heard.
+        """
+        required = {parent: self.required.get(parent, 1) for parent in self.spec.parents}
+        return {
+            parent: generation
+            for parent, generation in required.items()
+            if self.notices.get(parent, 0) < generation
+        }
 
     def hear_of_all_parents(self) -> None:
         """Wait for no parent any more, without noting a generation that was not yet heard of.
