@@ -8,7 +8,7 @@ judges.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 
-from dataward.model.answers import Answer, Committed, Findings
+from dataward.model.answers import Answer, Committed, Findings, Standing
 from dataward.model.events import (
     AttemptBegan,
     AttemptEnded,
@@ -23,7 +23,7 @@ from dataward.model.events import (
     TaskTakenOver,
 )
 from dataward.model.ids import AttemptId, NodeId
-from dataward.model.operations import Commit, Operation, Probe, shard_of
+from dataward.model.operations import Commit, Operation, Probe, Reopen, shard_of
 from dataward.model.workflow import FileId, TaskId
 from dataward.sim.simulation import Simulation
 from dataward.stores.node_record import NodeRecord
@@ -155,7 +155,6 @@ class HealingTally:
         elif isinstance(event, TaskReopened):
             self.healing.reopened += 1
             self._complete.pop(event.task, None)
-            self.reopened.add(event.task)
             self.healing.needless += self._is_served(event.task)
         elif isinstance(event, NodeJoined):
             self.healing.leases_lost += event.node not in self._booting
@@ -220,6 +219,8 @@ class HealingTally:
             self.healing.mistaken += sum(s.attempt in self._over for s in answer.suspects)
         elif isinstance(answer, Committed):
             self._on_committed(operation, answer)
+        elif isinstance(operation, Reopen) and isinstance(answer, Standing) and answer.granted:
+            self.reopened.add(operation.task)  # also if the node died before it could tell
 
     def _on_committed(self, operation: Operation, answer: Committed) -> None:
         assert isinstance(operation, Commit)

@@ -70,12 +70,13 @@ def taken_over(run: HealedRun) -> float:
 def taken_again(run: HealedRun) -> float:
     """An attempt that died is found with its node's tasks and again as one to ask after.
 
-    A task that had to wait anew is queued at its dead node once more; what was not answered is
-    repeated.
+    A task that had to wait anew, or whose shard forgot where it is, is queued at its dead node once
+    more; what was not answered is repeated; so is what a node had begun to take over when it died.
     """
     trouble = run.trouble
     ended = trouble.died + trouble.interrupted
-    return 2 * ended + run.tasks * run.healing.leases_lost + run.deaths * trouble.failed_calls
+    anew = run.healing.leases_lost + trouble.forgets + max(run.deaths - 1, 0)
+    return 2 * ended + run.tasks * anew + run.deaths * trouble.failed_calls
 
 
 def leases_lost(run: HealedRun) -> float:

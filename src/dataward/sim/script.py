@@ -172,13 +172,18 @@ class Script(Interference):
             now, kind = simulation.kernel.now(), fault.track.kind
             simulation.emit(FaultInjected(now, kind.value, f"store-{index}"))
             self._forget.pop(fault)()
-        self._remember(index)
+        self._remember(index, anew=fault is not None)
 
-    def _remember(self, index: int) -> None:
-        """Copy a shard if a fault will set it back to what it is now."""
+    def _remember(self, index: int, *, anew: bool = False) -> None:
+        """Copy a shard if a fault will set it back to what it is now.
+
+        A shard that has just been set back is copied ``anew`` for later faults: it cannot be set
+        back to what it forgot.
+        """
         name = self._shards[index]
         for fault in self._due.values():
-            if fault.track.place == name and self.passed[name] == fault.point - fault.track.span:
+            is_now = self.passed[name] == fault.point - fault.track.span
+            if fault.track.place == name and (is_now or (anew and fault in self._forget)):
                 self._forget[fault] = self._set_back(index)
 
     def _set_back(self, index: int) -> Callable[[], None]:
