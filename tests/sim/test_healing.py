@@ -9,7 +9,17 @@ import pytest
 from dataward.cli.seeds import Workflows, try_seed
 from dataward.model.answers import Committed, Orphans
 from dataward.model.messages import Message, WorkQueued
-from dataward.model.operations import AddCopies, Commit, Copy, Delivered, Operation, TaskSpec
+from dataward.model.operations import (
+    AddCopies,
+    Begin,
+    Commit,
+    Copy,
+    Delivered,
+    Operation,
+    Reopen,
+    Submit,
+    TaskSpec,
+)
 from dataward.model.platform import uniform_platform
 from dataward.model.workflow import TaskId
 from dataward.node.committer import Committer
@@ -20,10 +30,13 @@ from dataward.node.patrol import ShardPatrol
 from dataward.node.settings import Neighbourhood
 from dataward.sim.campaign import impatient, run_trial
 from dataward.sim.faults import FaultPlan
-from dataward.sim.healing import Healing, Trouble
+from dataward.sim.healing import Healing, HealingTally, Trouble
 from dataward.sim.healing_bounds import BOUNDS, HealedRun, check_healing
 from dataward.sim.invariants import InvariantBroken
+from dataward.sim.simulation import Simulation
+from dataward.stores.shard import Shard
 from dataward.strategies.registry import STRATEGIES
+from node.fake_world import a_task
 from sim.small_runs import adage, equal_tasks
 
 Patch = pytest.MonkeyPatch
@@ -201,6 +214,35 @@ def test_a_crash_explains_no_lost_lease_and_no_late_load() -> None:
         check_healing(a_run(Healing(leases_lost=1), crashes=1), 7)
     with pytest.raises(InvariantBroken, match="late_load_seconds is 3"):
         check_healing(a_run(Healing(late_load_seconds=3.0), crashes=1), 7)
+
+
+def test_a_node_that_died_may_owe_a_hint_to_every_node() -> None:
+    check_healing(a_run(Healing(waited_seconds=20.0), crashes=1), 7)
+
+    with pytest.raises(InvariantBroken, match="waited_seconds is 21"):
+        check_healing(a_run(Healing(waited_seconds=21.0), crashes=1), 7)
+
+
+def test_tasks_are_taken_from_the_dead_again_if_an_adopter_died_or_a_shard_forgot() -> None:
+    again = Healing(taken_over=3, taken_again=3)
+
+    check_healing(a_run(again, crashes=2), 7)
+    check_healing(a_run(again, crashes=1, forgets=1), 7)
+    with pytest.raises(InvariantBroken, match="taken_again is 3"):
+        check_healing(a_run(again, crashes=1), 7)
+
+
+def test_a_task_counts_as_reopened_even_if_the_node_died_before_it_could_tell() -> None:
+    tally = HealingTally(Simulation(equal_tasks(1), uniform_platform(1), adage()))
+    shard, lost = Shard(0), Reopen("t0", 1)
+    begin, commit = Begin("t0", "n0.1.1", "n0"), Commit("t0", "n0.1.1", "n0", (), 1)
+    for operation in (Submit(a_task("t0")), lost, begin, commit):
+        tally.on_applied(operation, shard.apply(operation, 0.0), shard)
+    assert not tally.reopened
+
+    tally.on_applied(lost, shard.apply(lost, 0.0), shard)
+
+    assert tally.reopened == {"t0"}
 
 
 def test_attempts_that_are_given_up_for_nothing_are_noticed() -> None:

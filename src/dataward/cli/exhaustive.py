@@ -38,13 +38,15 @@ class Tally:
     pairs_possible: int = 0
     seconds: float = 0.0
 
-    def add(self, tried: Tried) -> None:
+    def add(self, tried: Tried) -> Tried:
+        """The same, counted; if it failed, its problem and the command that replays it go out."""
         self.kinds[tuple(fault.track.kind for fault in tried.faults)] += 1
         if tried.problem:
             self.failed.append(tried)
             if len(self.failed) <= SHOWN:
                 replay = f"  replay: dataward seeds --exhaustive --world '{tried}'"
                 stderr_console().print(f"{tried}: {tried.problem}\n{replay}", soft_wrap=True)
+        return tried
 
     def count(self, faults: int) -> int:
         """How many worlds with so many faults were tried."""
@@ -52,7 +54,7 @@ class Tally:
 
 
 def try_exhaustively(world: str | None, minutes: float, *, json: bool) -> None:
-    """Try one world with the faults its text names, or all faults in that world or in all."""
+    """Replay one world with its faults, or try all faults in one world or in every world."""
     chosen, faults = parse_world(world) if world else (None, ())
     tally = Tally()
     began = time.perf_counter()
@@ -63,22 +65,22 @@ def try_exhaustively(world: str | None, minutes: float, *, json: bool) -> None:
     tally.seconds = time.perf_counter() - began
     if json:
         print_json(_document(tally))
-    else:
+    elif not faults:
         _print(tally)
+    elif not tally.failed:
+        stdout_console().print(f"{world} holds", soft_wrap=True)
     if tally.failed:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _try_all(tally: Tally, worlds: Iterable[SmallWorld], minutes: float) -> None:
-    """Every single fault, then pairs until the minutes are over."""
+    """Each world without faults and with every single fault; then pairs, for so many minutes."""
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        singles = []
         with busy("every single fault"):
-            alone: list[Scripted] = [(w, (fault,)) for w in worlds for fault in single_faults(w)]
-            for tried in _in_order(pool, cores, alone):
-                tally.add(tried)
-                singles.append(tried)
+            calm = [tally.add(try_world(world)) for world in worlds]
+            alone = [one for world in calm for one in single_faults(world)]
+            singles = [tally.add(tried) for tried in _in_order(pool, cores, alone)]
         groups = pair_groups(singles)
         tally.pairs_possible = sum(map(len, groups))
         until = time.perf_counter() + 60 * minutes
@@ -90,7 +92,7 @@ def _try_all(tally: Tally, worlds: Iterable[SmallWorld], minutes: float) -> None
 def _in_order(
     pool: ProcessPoolExecutor, cores: int, worlds: Iterable[Scripted], until: float = inf
 ) -> Iterator[Tried]:
-    """What became of each world, in their order; no more are begun after some time."""
+    """What became of each world, in the given order; after ``until`` no more are begun."""
     left = iter(worlds)
     under_way: deque[Future[list[Tried]]] = deque()
     while True:
@@ -109,7 +111,9 @@ def _try_chunk(worlds: list[Scripted]) -> list[Tried]:
 
 
 def _document(tally: Tally) -> dict[str, object]:
-    kinds = {"+".join(kind.value for kind in kinds): n for kinds, n in tally.kinds.items()}
+    kinds = {
+        "+".join(kind.value for kind in kinds) or "none": n for kinds, n in tally.kinds.items()
+    }
     verdicts = [{"world": str(tried), "problem": tried.problem} for tried in tally.failed]
     return {
         "worlds": tally.kinds.total(),

@@ -4,21 +4,20 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import gcd
 
 from dataward.sim.script import PointFault, Track
-from dataward.sim.small_worlds import Scripted, SmallWorld, Tried, try_world
+from dataward.sim.small_worlds import Scripted, SmallWorld, Tried
 
 GOLDEN = (5**0.5 - 1) / 2
 
 
-def single_faults(world: SmallWorld) -> list[PointFault]:
-    """Every fault at every point of a world in which nothing else goes wrong."""
-    calm = try_world(world)
-    assert not calm.problem, f"{world} fails without any fault: {calm.problem}"
+def single_faults(calm: Tried) -> list[Scripted]:
+    """Every fault at every point of a world that was tried without any, and held."""
+    if calm.problem:
+        return []
     return [
-        PointFault(track, point)
-        for track in world.tracks
+        (calm.world, (PointFault(track, point),))
+        for track in calm.world.tracks
         for point in track.points(calm.struck, calm.ended)
     ]
 
@@ -60,8 +59,7 @@ def pair_groups(singles: Sequence[Tried]) -> list[PairGroup]:
 def in_turn(groups: Sequence[PairGroup]) -> Iterator[Scripted]:
     """Every pair of every group once, so ordered that any beginning is spread evenly.
 
-    One pair of each group in turn, as long as it has any; within a group by a stride close to the
-    golden section of its size, which leaves no large gaps wherever one stops.
+    One pair of each group in turn, as long as it has any.
     """
     turns = [(group, spread(len(group))) for group in groups]
     while turns:
@@ -75,8 +73,16 @@ def in_turn(groups: Sequence[PairGroup]) -> Iterator[Scripted]:
 
 
 def spread(count: int) -> Iterator[int]:
-    """The numbers below a count, each once, every beginning spread evenly over all."""
-    stride = max(round(count * GOLDEN), 1)
-    while gcd(stride, count) > 1:
-        stride += 1
-    return (number * stride % count for number in range(count))
+    """The numbers below a count, each once; those that come first are spread evenly over all.
+
+    Steps by the golden section, round and round, halve the largest gaps again and again; the few
+    numbers that come up a second time are left out.
+    """
+    seen: set[int] = set()
+    place = 0.0
+    while len(seen) < count:
+        place = (place + GOLDEN) % 1.0
+        number = int(place * count)
+        if number not in seen:
+            seen.add(number)
+            yield number
