@@ -14,8 +14,8 @@ from dataward.sim.small_worlds import SmallWorld, Tried, parse_world, try_world
 
 @pytest.fixture
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only every fiftieth single fault is tried."""
-    monkeypatch.setattr(exhaustive, "single_faults", lambda calm: single_faults(calm)[::50])
+    """Only one single fault in 150 is tried."""
+    monkeypatch.setattr(exhaustive, "single_faults", lambda calm: single_faults(calm)[::150])
 
 
 def some_fail(world: SmallWorld, faults: tuple[PointFault, ...] = ()) -> Tried:

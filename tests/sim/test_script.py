@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dataward.model.answers import Answer
-from dataward.model.events import Event, FaultInjected, NodeJoined, NodeLost
+from dataward.model.events import AttemptBegan, Event, FaultInjected, NodeJoined, NodeLost
 from dataward.model.operations import Join, Operation
 from dataward.model.platform import StoreModel, uniform_platform
 from dataward.sim.campaign import checker_of, run_checked
@@ -77,16 +77,25 @@ def test_the_call_at_the_point_is_lost_or_not_answered_and_no_other() -> None:
 
 
 def test_the_message_at_the_point_is_lost_or_comes_twice_and_no_other() -> None:
-    whole = Scripted()
-    assert whole.script.passed[MESSAGES] >= 2
+    script = Script([at(2, PointKind.MESSAGE), at(3, PointKind.DOUBLE)])
+    simulation = a_simulation(script)
+    script.arrange(simulation, checker_of(simulation))
 
-    lost = Scripted(at(1, PointKind.MESSAGE))
-    doubled = Scripted(at(2, PointKind.DOUBLE))
+    delays = [script.delivery_delays("n0", "n1") for _ in range(4)]
 
-    assert (whole.script.lost_messages, lost.script.lost_messages) == (0, 1)
-    assert doubled.script.lost_messages == 0
-    assert doubled.script.over_seconds > ECHO_SECONDS
-    assert lost.script.struck[MESSAGES] == 1
+    assert delays == [[0.0], [], [0.0, ECHO_SECONDS], [0.0]]
+    assert script.lost_messages == 1
+    assert script.over_seconds == ECHO_SECONDS
+
+
+def test_the_first_message_is_the_clients_hint_and_without_it_its_node_begins_late() -> None:
+    calm, lost = Scripted(), Scripted(at(1, PointKind.MESSAGE))
+
+    late_seconds = [
+        min(lost.times(AttemptBegan, node)) - min(calm.times(AttemptBegan, node))
+        for node in ("n0", "n1")
+    ]
+    assert sorted(seconds > 1 for seconds in late_seconds) == [False, True]
 
 
 @pytest.mark.parametrize(
