@@ -1,7 +1,6 @@
 """Prints for all commands: results on stdout, everything else on stderr."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +13,13 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from dataward.cli.complaints import visible
 from dataward.errors import FormatError, OutputError, WorkflowError
 from dataward.model.workflow import Workflow
 
 WARNINGS_MAX = 8
 NAME_CELLS_MAX = 48
 TABLE_CELLS_MAX = 1000
-
-# Characters that garble a terminal, split a line or cannot be encoded; paths may contain them.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def stdout_console(width: int | None = None) -> Console:
@@ -32,11 +29,6 @@ def stdout_console(width: int | None = None) -> Console:
 
 def stderr_console() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
-def complain(sentence: str) -> None:
-    """Print on stderr, in one line, what went wrong."""
-    stderr_console().print(f"dataward: {visible(sentence)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -106,11 +98,6 @@ def print_table(console: Console, table: Table) -> None:
 
 def _cells_wanted(console: Console, table: Table) -> int:
     return Measurement.get(console, console.options, table).maximum
-
-
-def visible(text: str | Path) -> str:
-    """The text with invisible characters escaped."""
-    return _UNSEEN.sub(lambda unseen: ascii(unseen[0])[1:-1], str(text))
 
 
 def encodable(path: Path) -> str:

@@ -6,24 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.one_run import OneRun
-from dataward.cli.output import print_json, print_warnings, reading_file
-from dataward.cli.run_end import end_as_json, print_end
-from dataward.cli.settings import change_settings, is_setting_of
-from dataward.cli.strategy import changed_strategy
-from dataward.errors import SettingError
-from dataward.formats import read_workflow
-from dataward.live.fitting import check_settable, fitted
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Slice
-from dataward.model.quantities import parse_seconds
-from dataward.runs.preparation import runnable, stem_of
-from dataward.runs.run_directory import RunDirectory, RunState
-from dataward.runs.workflow_run import RunOptions
-from dataward.strategies.registry import strategy_named
+from dataward.cli.parameters import Argument, Option
 
 
 class Keep(Enum):
@@ -32,35 +16,33 @@ class Keep(Enum):
 
 
 def run_command(
-    file: Annotated[Path, typer.Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
+    file: Annotated[Path, Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
     slots: Annotated[
         int | None,
-        typer.Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
+        Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
     ] = None,
     nodes: Annotated[
-        int, typer.Option(help="Nodes, each with its own depot, to try out locality.", min=1)
+        int, Option(help="Nodes, each with its own depot, to try out locality.", min=1)
     ] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="The run directory; default NAME.run, here.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The run directory; default NAME.run, here.")] = None,
     keep: Annotated[
-        Keep, typer.Option(help="Which files to keep: those that no task reads, or all.")
+        Keep, Option(help="Which files to keep: those that no task reads, or all.")
     ] = Keep.FINAL,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the last run, which was interrupted.")
+        bool, Option("--resume", help="Continue the last run, which was interrupted.")
     ] = False,
-    retries: Annotated[int, typer.Option(help="How often to retry a failing task.", min=0)] = 0,
+    retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
     time_limit: Annotated[
-        str, typer.Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
+        str, Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
     ] = "",
-    strategy: Annotated[str, typer.Option(help="How tasks are scheduled.")] = "adage",
+    strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A node's or runner's setting, as log_bytes_max=1000000."),
+        Option("--set", help="A node's or runner's setting, as log_bytes_max=1000000."),
     ] = None,
-    events: Annotated[Path | None, typer.Option(help="Write every event to this file too.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
+    events: Annotated[Path | None, Option(help="Write every event to this file too.")] = None,
+    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Show nothing while it runs.")] = False,
 ) -> None:
     """Run a workflow on this machine: real processes, real files.
 
@@ -78,6 +60,22 @@ def run_command(
     - `dataward run montage.json --nodes 4 --keep all --out /scratch/montage.run`
     - `dataward run montage.json --resume`
     """
+    from dataward.cli.one_run import OneRun
+    from dataward.cli.output import print_json, print_warnings, reading_file
+    from dataward.cli.run_end import end_as_json, print_end
+    from dataward.cli.settings import change_settings, is_setting_of
+    from dataward.cli.strategy import changed_strategy
+    from dataward.errors import SettingError
+    from dataward.formats import read_workflow
+    from dataward.live.fitting import check_settable, fitted
+    from dataward.live.live_runner import RunnerSettings
+    from dataward.live.session import Slice
+    from dataward.model.quantities import parse_seconds
+    from dataward.runs.preparation import runnable, stem_of
+    from dataward.runs.run_directory import RunDirectory, RunState
+    from dataward.runs.workflow_run import RunOptions
+    from dataward.strategies.registry import strategy_named
+
     changes = set_ or []
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
     for_node = [change for change in changes if change not in for_runner]
@@ -114,10 +112,9 @@ def run_command(
         else:
             print_end(end)
     if end.is_interrupted:
-        # typer.Exit with this code would become KeyboardInterrupt, and the end is already printed.
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:
-        raise typer.Exit(ExitCode.FAILED)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _words(**options: object) -> list[str]:

@@ -8,7 +8,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dataward.cli.output import padded, shortened, visible
+from dataward.cli.complaints import visible
+from dataward.cli.output import padded, shortened
 from dataward.model.quantities import show_bytes, show_seconds
 from dataward.reports.progress import Failure, RunningAttempt, RunProgress, TaskCounts
 

@@ -6,7 +6,8 @@ from contextlib import suppress
 from rich.console import Console
 from rich.live import Live
 
-from dataward.cli.output import stderr_console, visible
+from dataward.cli.complaints import visible
+from dataward.cli.output import stderr_console
 from dataward.cli.run_picture import log_line, picture
 from dataward.model.events import Event
 from dataward.reports.progress import RunProgress

@@ -10,7 +10,8 @@ from dataward.formats.dax import read_dax
 from dataward.formats.detect import HEAD_BYTES, Format, detect
 from dataward.formats.pegasus_yaml import read_pegasus_yaml
 from dataward.formats.wfformat_read import read_wfformat
-from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.edges import Edges
 from dataward.model.workflow import Workflow
 
 Reader = Callable[[Iterator[bytes], str], WorkflowBuilder]

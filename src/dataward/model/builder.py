@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from dataward.errors import (
     WorkflowError,
 )
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.edges import Edges
 from dataward.model.file_edges import (
     check_order,
     implied_parents,
@@ -39,14 +39,6 @@ SIZE_BYTES_MAX = 2**60
 RUNTIME_SECONDS_MAX = 1e11
 CORES_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
-
-
-class Edges(Enum):
-    """Which edges order the tasks."""
-
-    DECLARED = "declared"  # only those the author wrote down: how a trace is read
-    FILES = "files"  # only those from the task that writes a file to a task that reads it
-    BOTH = "both"  # all of them: what a workflow needs to run
 
 
 class WorkflowBuilder:

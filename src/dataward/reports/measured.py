@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.edges import Edges
 from dataward.model.events import AttemptMeasured, Event, FileStored, TaskFinished
 from dataward.model.ids import AttemptId
 from dataward.model.states import TaskState
