@@ -5,13 +5,12 @@ from pathlib import Path
 from dataward.cli.output import (
     busy,
     encodable,
-    plain_table,
     print_json,
-    print_table,
     print_warnings,
     reading_file,
     stdout_console,
 )
+from dataward.cli.tables import print_table
 from dataward.formats import read_workflow
 from dataward.model.quantities import show_seconds
 from dataward.plan.matrix_benchmarks import (
@@ -54,13 +53,14 @@ def bound_benchmarks(
         return
     console = stdout_console()
     console.print(f"Tasks per second, {cores:,} cores, {cores * workload.tasks_per_core:,} tasks")
-    table = plain_table("k counts ...", *(shape.value for shape in BenchmarkShape))
+    headings = ("k counts ...", *(shape.value for shape in BenchmarkShape))
+    rows = []
     for reading in Reading:
         rates = (found[shape][reading].tasks_per_second for shape in BenchmarkShape)
-        table.add_row(reading.value, *(f"{rate:,.0f}" for rate in rates))
+        rows.append((reading.value, *(f"{rate:,.0f}" for rate in rates)))
     if published:
-        table.add_row("(the paper)", *(f"{published[shape]:,.0f}" for shape in BenchmarkShape))
-    print_table(console, table)
+        rows.append(("(the paper)", *(f"{published[shape]:,.0f}" for shape in BenchmarkShape)))
+    print_table(headings, rows)
     most = cores / (workload.runtime_seconds_max / 2)
     console.print(
         f"No machine of that size can do more than {most:,.0f} a second; "
@@ -88,14 +88,15 @@ def bound_workflow(file: Path, cores: int, settings: MatrixSettings, *, json: bo
             ]
         )
         return
-    table = plain_table("k counts ...", "makespan", "tasks/s", "efficiency")
-    for reading, bound in found.items():
-        table.add_row(
+    rows = [
+        (
             reading.value,
             show_seconds(bound.makespan_seconds),
             f"{bound.tasks_per_second:,.4g}",
             f"{bound.efficiency:.1%}",
         )
+        for reading, bound in found.items()
+    ]
     console = stdout_console()
     console.print(f"{workflow.name} on {cores:,} cores, by the MATRIX paper's equations")
-    print_table(console, table)
+    print_table(("k counts ...", "makespan", "tasks/s", "efficiency"), rows)

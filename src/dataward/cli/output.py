@@ -1,6 +1,5 @@
 """Prints for all commands: results on stdout, everything else on stderr."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,6 @@ from typing import Any
 import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 
 from dataward.cli.complaints import visible
 from dataward.errors import FormatError, OutputError, WorkflowError
@@ -19,7 +16,6 @@ from dataward.model.workflow import Workflow
 
 WARNINGS_MAX = 8
 NAME_CELLS_MAX = 48
-TABLE_CELLS_MAX = 1000
 
 
 def stdout_console(width: int | None = None) -> Console:
@@ -75,29 +71,6 @@ def write_text(path: Path, content: str) -> None:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise OutputError(str(path), error.strerror or str(error)) from error
-
-
-def plain_table(*headings: str) -> Table:
-    """A table without a frame; the first column is left-aligned, the others right-aligned."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)
-    return table
-
-
-def print_table(console: Console, table: Table) -> None:
-    """Print a table. On a narrow terminal the last columns are left out, none is shortened."""
-    room = TABLE_CELLS_MAX
-    if console.is_terminal or "COLUMNS" in os.environ:
-        room = console.width
-    unbounded = stdout_console(TABLE_CELLS_MAX)
-    while len(table.columns) > 2 and _cells_wanted(unbounded, table) > room:
-        table.columns.pop()
-    stdout_console(room).print(table)
-
-
-def _cells_wanted(console: Console, table: Table) -> int:
-    return Measurement.get(console, console.options, table).maximum
 
 
 def encodable(path: Path) -> str:

@@ -7,13 +7,11 @@ from typing import Any
 from dataward.cli.complaints import visible
 from dataward.cli.output import (
     encodable,
-    plain_table,
-    print_table,
     shortened,
     stderr_console,
-    stdout_console,
 )
 from dataward.cli.recorded import events_of
+from dataward.cli.tables import print_table
 from dataward.errors import FormatError
 from dataward.model.quantities import show_seconds
 from dataward.reports.outcome_counts import OutcomeCounts, count_outcomes
@@ -66,11 +64,11 @@ def row_as_json(row: RunRow) -> dict[str, Any]:
 
 
 def print_rows(rows: list[RunRow]) -> None:
-    table = plain_table(
+    headings = (
         "run", "workflow", "when", "state", "tasks", "complete", "skipped", "failed", "makespan"
-    )
-    for row in rows:
-        table.add_row(
+    )  # fmt: skip
+    cells = [
+        (
             shortened(visible(row.run.path)),
             shortened(visible(row.facts.workflow)),
             local_time(row.facts.began),
@@ -81,7 +79,10 @@ def print_rows(rows: list[RunRow]) -> None:
             f"{row.counts.failed:,}",
             show_seconds(row.counts.seconds),
         )
-    print_table(stdout_console(), table)
+        for row in rows
+    ]
+    spare = ("workflow", "skipped", "when", "tasks", "makespan", "complete")
+    print_table(headings, cells, spare=spare)
 
 
 def local_time(seconds: float) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dataward.cli.output import plain_table, print_table, stderr_console, stdout_console, write_text
+from dataward.cli.output import stderr_console, stdout_console, write_text
+from dataward.cli.tables import print_table
 from dataward.formats.platform_yaml import read_platform
 from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
@@ -171,7 +172,6 @@ def print_results(
         style="bold",
         soft_wrap=True,
     )
-    table = plain_table("", *(result.strategy for result in results))
     rows: list[tuple[str, Callable[[RunSummary], str]]] = [
         ("makespan", lambda r: show_seconds(r.makespan_seconds)),
         ("over the lower bound", lambda r: _times(r.makespan_seconds, bound, ".2f", " x")),
@@ -195,9 +195,8 @@ def print_results(
         ]
     if any(r.failed for r in results):
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
-    for name, show in rows:
-        table.add_row(name, *(show(result) for result in results))
-    print_table(console, table)
+    headings = ("", *(result.strategy for result in results))
+    print_table(headings, [(name, *map(show, results)) for name, show in rows])
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
 
 

@@ -8,7 +8,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dataward.cli.complaints import visible
-from dataward.cli.output import counted, padded, plain_table, print_table, shortened
+from dataward.cli.output import counted, padded, shortened
+from dataward.cli.tables import print_table
 from dataward.model.quantities import show_bytes, show_seconds
 from dataward.model.workflow import Workflow
 from dataward.plan.bounds import Bounds
@@ -87,10 +88,9 @@ def print_profile(console: Console, workflow: Workflow) -> None:
 
 def print_types(console: Console, summary: Summary) -> None:
     console.print()
-    table = plain_table("Task type", "count", "mean time", "share", "reads", "writes")
     whole = summary.total_runtime_seconds or 1.0
-    for kind in summary.types[:TYPES_SHOWN]:
-        table.add_row(
+    rows = [
+        (
             shortened(kind.name),
             f"{kind.tasks:,}",
             show_seconds(kind.runtime_seconds_mean),
@@ -98,7 +98,10 @@ def print_types(console: Console, summary: Summary) -> None:
             show_bytes(kind.read_bytes_mean),
             show_bytes(kind.written_bytes_mean),
         )
-    print_table(console, table)
+        for kind in summary.types[:TYPES_SHOWN]
+    ]
+    headings = ("Task type", "count", "mean time", "share", "reads", "writes")
+    print_table(headings, rows, spare=("share", "writes", "reads"))
     if len(summary.types) > TYPES_SHOWN:
         more = counted(len(summary.types) - TYPES_SHOWN, "more type")
         console.print(f"and {more} (--json lists all)", soft_wrap=True)
