@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -63,14 +64,13 @@ def run_command(
     from dataward.cli.one_run import OneRun
     from dataward.cli.output import print_json, print_warnings, reading_file
     from dataward.cli.run_end import end_as_json, print_end
-    from dataward.cli.settings import change_settings, is_setting_of
+    from dataward.cli.settings import change_settings, check_names, is_setting_of, values_of
     from dataward.cli.strategy import changed_strategy
     from dataward.errors import SettingError
     from dataward.formats import read_workflow
-    from dataward.live.fitting import check_settable, fitted
+    from dataward.live.fitting import check_settable, fitted, why_useless
     from dataward.live.live_runner import RunnerSettings
     from dataward.live.session import Slice
-    from dataward.model.quantities import parse_seconds
     from dataward.runs.preparation import runnable, stem_of
     from dataward.runs.run_directory import RunDirectory, RunState
     from dataward.runs.workflow_run import RunOptions
@@ -79,19 +79,25 @@ def run_command(
     changes = set_ or []
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
     for_node = [change for change in changes if change not in for_runner]
-    runner = RunnerSettings(time_limit_seconds=parse_seconds(time_limit) if time_limit else 0.0)
+    runner = RunnerSettings(time_limit_seconds=_time_limit_seconds(time_limit))
     machine = Slice(nodes, slots or os.cpu_count() or 1)
+    plain = fitted(strategy_named(strategy), machine)
+    known = {**values_of(runner), **values_of(plain.settings)}
+    check_names(changes, known, [name for name in known if why_useless(name, machine)])
     for change in for_node:
         check_settable(change.partition("=")[0], machine)
     options = RunOptions(
         machine=machine,
-        strategy=changed_strategy(fitted(strategy_named(strategy), machine), for_node),
+        strategy=changed_strategy(plain, for_node),
         runner=change_settings(runner, for_runner),
         retries=retries,
         keep_all=keep is Keep.ALL,
     )
     with reading_file(file):
         workflow = read_workflow(file)
+    if workflow.is_measured:
+        lenient = change_settings(runner.for_measured(), for_runner)
+        options = replace(options, runner=lenient)
     print_warnings(workflow, str(file))
     workflow = runnable(workflow, file)
     directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
@@ -115,6 +121,17 @@ def run_command(
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:
         raise SystemExit(ExitCode.FAILED)
+
+
+def _time_limit_seconds(text: str) -> float:
+    """The time that a task may take; 0 if nothing is said, which means no limit."""
+    from dataward.errors import SettingError
+    from dataward.model.quantities import parse_seconds
+
+    seconds = parse_seconds(text) if text else 0.0
+    if text and not seconds:
+        raise SettingError("--time-limit 0 would leave tasks no time; leave it out for no limit")
+    return seconds
 
 
 def _words(**options: object) -> list[str]:

@@ -81,7 +81,7 @@ def print_rows(rows: list[RunRow]) -> None:
         )
         for row in rows
     ]
-    spare = ("workflow", "skipped", "when", "tasks", "makespan", "complete")
+    spare = ("workflow", "when", "tasks", "makespan", "skipped", "complete")
     print_table(headings, cells, spare=spare)
 
 

@@ -148,6 +148,6 @@ def print_bounds(console: Console, bounds: Bounds, machine: str, edge: str | Non
     for name, seconds, meaning in rows:
         mark = "*" if name == bounds.which else " "
         line = f" {mark} {name:<16} {show_seconds(seconds):>12}"
-        if len(line) + 3 + len(meaning) <= max(console.width, 40):
-            line += f"   {meaning}"
+        beside = len(line) + 3 + len(meaning) <= console.width
+        line += f"   {meaning}" if beside else f"\n     {meaning}"
         console.print(line, soft_wrap=True)

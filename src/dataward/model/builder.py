@@ -55,6 +55,7 @@ class WorkflowBuilder:
         check_name("workflow", name)
         self.name = name
         self._warnings: list[str] = []
+        self._is_measured = False
         # A task gets its number when first mentioned, which may be as another task's parent.
         # ``task`` defines it, and a workflow lists its tasks in the order of definition.
         self._number: dict[str, int] = {}
@@ -75,6 +76,10 @@ class WorkflowBuilder:
 
     def __len__(self) -> int:
         return len(self._defined)
+
+    def mark_measured(self) -> None:
+        """Say that run times and memory were measured in a run, so that memory is no limit."""
+        self._is_measured = True
 
     def warn(self, sentence: str) -> None:
         """Add a sentence about something odd in the source to the workflow's ``warnings``."""
@@ -191,6 +196,9 @@ class WorkflowBuilder:
     ) -> TaskId:
         """Add a task that runs a command, given as a line for the shell or as a list of words.
 
+        ``memory_bytes`` is what the command and its children may use: they are ended if they use
+        more, and a node runs at a time only what its memory has room for. 0 is no limit.
+
         ``{inputs}``, ``{outputs}``, ``{inputs[0]}`` and ``{outputs[0]}`` stand for the file names;
         every other brace is left alone, so ``awk '{print $1}'`` needs no escaping.
         """
@@ -280,7 +288,7 @@ class WorkflowBuilder:
         check_order(declared)
         self._warn_about_files(declared.file_ids)
         built = self._trace(declared) if edges is Edges.DECLARED else with_file_edges(declared)
-        return replace(built, warnings=tuple(self._warnings))
+        return replace(built, warnings=tuple(self._warnings), is_measured=self._is_measured)
 
     def _declared_edges(
         self, ids: Sequence[str], task_ids: Sequence[TaskId], edges: Edges

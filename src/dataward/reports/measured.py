@@ -40,6 +40,7 @@ def measured_workflow(workflow: Workflow, events: Iterable[Event]) -> Workflow:
     """
     found = Measurements(events)
     builder = WorkflowBuilder(workflow.name)
+    builder.mark_measured()
     for file, size_bytes in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
         builder.file(file, found.sizes.get(file, size_bytes))
     unmeasured = 0
