@@ -5,9 +5,8 @@ Each name is loaded on first use: together they would load numpy and most rooms.
 """
 
 import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # for type checkers it is True; ``typing`` itself is not loaded here
 
 __version__ = "0.1.0"
 
@@ -60,7 +59,9 @@ if TYPE_CHECKING:
     from dataward.plan.critical_path import CriticalPath, critical_path
 else:  # not for type checkers, to which a module with ``__getattr__`` has every name
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = import_module(f"dataward.{_MODULES[name]}")
@@ -73,20 +74,20 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class _Package(ModuleType):
+class _Package(type(sys)):  # type: ignore[misc]
     """Keeps ``dataward.generate`` the function: importing the package of that name would bind it.
 
     ``from dataward.generate import ...`` still finds the package.
     """
 
     @property
-    def generate(self) -> Any:
+    def generate(self) -> object:
         from dataward.generate.registry import generate
 
         return generate
 
     @generate.setter
-    def generate(self, package: ModuleType) -> None:
+    def generate(self, package: object) -> None:
         pass
 
 

@@ -1,7 +1,10 @@
 """`dataward seeds`: a failing seed fails the command and says how to see it again."""
 
 import json
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -120,3 +123,12 @@ def test_a_failing_seed_is_replayed_with_the_same_workflows(dataward: Dataward) 
     said = dataward("seeds", "-n", "1", "--first", "3", "--workflows", "odd")
 
     assert "replay: dataward seeds --seed 3 --faults chaos --workflows odd" in said.err
+
+
+def test_processes_that_try_seeds_do_not_hear_ctrl_c() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        with seed_trials.deaf_to_ctrl_c():
+            blocked = pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, [])
+
+        assert signal.SIGINT in blocked.result()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -205,7 +205,7 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
         (["--faults", "crash=-1"], "cannot be negative"),
         (["--faults", "partitions=0.5"], "takes a number"),
         (["--set", "speed=3"], "there are lease_seconds"),
-        (["--set", "giving"], "there are lease_seconds"),
+        (["--set", "giving"], "NAME=VALUE, as giving=true"),
         (["--set", "giving=perhaps"], "at present it is true"),
         (["--set", "backups_max=many"], "at present it is 2"),
         (["--set", "backups_max=-1"], "0 or more"),

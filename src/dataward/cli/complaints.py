@@ -1,13 +1,13 @@
 """Says on stderr, in one line, what went wrong: a sentence, or JSON for programs."""
 
+import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from dataward.cli.exit_codes import ExitCode
-
-INTERRUPTED = ExitCode.INTERRUPTED
 
 # Characters that garble a terminal, split a line or cannot be encoded; paths may contain them.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -32,4 +32,19 @@ def complain_of(sentence: str, code: ExitCode, arguments: Sequence[str]) -> Exit
         print(error, file=sys.stderr, flush=True)
     else:
         complain(sentence)
+    return code
+
+
+def complain_of_interrupt(arguments: Sequence[str], *, is_last: bool) -> ExitCode:
+    """Say that Ctrl-C ended the command. Returns the exit code, or ends the process if asked to.
+
+    Python's own end is skipped then: interrupted code leaves it threads and a flag that says to
+    die of the signal.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = complain_of("interrupted", ExitCode.INTERRUPTED, arguments)
+    if is_last:
+        sys.stdout.flush()
+        os._exit(code)
+    signal.signal(signal.SIGINT, before)
     return code

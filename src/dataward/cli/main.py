@@ -1,28 +1,38 @@
-"""The ``dataward`` command: loads everything else where Ctrl-C is caught."""
+"""The ``dataward`` command: everything else is loaded where Ctrl-C is caught."""
 
-import signal
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+
+TYPE_CHECKING = False  # for type checkers it is True; ``typing`` itself is not loaded here
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: "Sequence[str] | None" = None) -> "NoReturn":
     """Run one command and exit; neither bad input nor Ctrl-C ever shows a traceback."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         from dataward.cli.command_line import run_command_line
 
-        code = run_command_line(given)
-        if arguments is None:  # a process of our own: while Python ends, Ctrl-C ends it at once
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        code: int | None = run_command_line(given)
+        if arguments is None:
+            _let_ctrl_c_end_python()
     except KeyboardInterrupt:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        from dataward.cli.complaints import INTERRUPTED, complain_of
+        code = None
+    if code is None:  # not above, where the exception still holds all that was interrupted
+        from dataward.cli.complaints import complain_of_interrupt
 
-        code = complain_of("interrupted", INTERRUPTED, given)
-        if arguments is not None:
-            signal.signal(signal.SIGINT, before)
+        code = complain_of_interrupt(given, is_last=arguments is None)
     sys.exit(code)
+
+
+def _let_ctrl_c_end_python() -> None:
+    """From now on, while Python ends, Ctrl-C ends the process without a word."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

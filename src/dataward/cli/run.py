@@ -39,7 +39,7 @@ def run_command(
     strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
-        Option("--set", help="A node's or runner's setting, as log_bytes_max=1000000."),
+        Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
     ] = None,
     events: Annotated[Path | None, Option(help="Write every event to this file too.")] = None,
     json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
@@ -50,6 +50,9 @@ def run_command(
     Everything is kept in one directory: outputs (`outputs/`), what tasks printed, and the events.
     A second run in the same directory runs only tasks that are affected by changes. Ctrl-C lets
     running tasks finish, a second Ctrl-C kills them; `--resume` continues after that or a crash.
+
+    A task may run as long as `--time-limit` says and use the memory that the workflow gives it. Figures
+    that a run has measured are no limits: half as much again and 64 MiB are allowed.
 
     Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks run with your permissions;
     there is no sandbox against malice.

@@ -34,7 +34,8 @@ def simulate_command(
         Option(help="What goes wrong: none, crashes, stragglers, chaos, or crash=0.2,..."),
     ] = "none",
     set_: Annotated[
-        list[str] | None, Option("--set", help="A node setting, as backups_max=1.")
+        list[str] | None,
+        Option("--set", help="A node setting, as backups_max=1; --set x=1 lists them."),
     ] = None,
     retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
     events: Annotated[Path | None, Option(help="Write every event to this file.")] = None,
