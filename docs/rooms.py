@@ -44,7 +44,7 @@ def imported_rooms(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide which room is meant"
             if node.module == "dataward":
-                rooms |= {a.name for a in node.names}
+                rooms |= {a.name for a in node.names if a.name != "__version__"}
             elif node.module and node.module.startswith("dataward."):
                 rooms.add(room_of(node.module))
     return rooms

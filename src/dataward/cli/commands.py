@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 
-import dataward
+from dataward import __version__
 from dataward.cli.help_text import page_of_all, page_of_command
 from dataward.cli.parameters import UsageError, parameters_of
 from dataward.cli.parsing import HELP, asks_for_help, parse, similar
@@ -40,7 +40,7 @@ def run(words: Sequence[str]) -> None:
     if not words or words[0] in HELP:
         print(page_of_all(_ABOUT, COMMANDS, _CODES))
     elif words[0] == "--version":
-        print(f"dataward {dataward.__version__}")
+        print(f"dataward {__version__}")
     elif words[0] in COMMANDS:
         _run_command(words[0], words[1:])
     else:

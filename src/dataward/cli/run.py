@@ -51,8 +51,8 @@ def run_command(
     A second run in the same directory runs only tasks that are affected by changes. Ctrl-C lets
     running tasks finish, a second Ctrl-C kills them; `--resume` continues after that or a crash.
 
-    A task may run as long as `--time-limit` says and use the memory that the workflow gives it. Figures
-    that a run has measured are no limits: half as much again and 64 MiB are allowed.
+    A task may run as long as `--time-limit` says and use the memory that the workflow gives it.
+    Figures that a run has measured are no limits: half as much again and 64 MiB are allowed.
 
     Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks run with your permissions;
     there is no sandbox against malice.
