@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from dataward import __version__
-from dataward.cli.help_text import page_of_all, page_of_command
 from dataward.cli.parameters import UsageError, parameters_of
 from dataward.cli.parsing import HELP, asks_for_help, parse, similar
 
@@ -38,6 +37,8 @@ _CODES = "Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 13
 def run(words: Sequence[str]) -> None:
     """Do what the words of the command line ask for. Raises DatawardError, SystemExit."""
     if not words or words[0] in HELP:
+        from dataward.cli.help_text import page_of_all
+
         print(page_of_all(_ABOUT, COMMANDS, _CODES))
     elif words[0] == "--version":
         print(f"dataward {__version__}")
@@ -55,6 +56,8 @@ def _run_command(name: str, words: Sequence[str]) -> None:
     function = getattr(module, f"{name}_command")
     parameters = parameters_of(function)
     if asks_for_help(words):
+        from dataward.cli.help_text import page_of_command
+
         listing = getattr(module, "help_listing", None)
         print(page_of_command(name, function, parameters, listing() if listing else ""))
         return

@@ -1,7 +1,6 @@
 """Reads the words after a command: options in any order among its arguments."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from dataward.cli.parameters import CommandParameter, UsageError
@@ -84,5 +83,7 @@ def _put(parameter: CommandParameter, text: str, values: dict[str, Any]) -> None
 
 def similar(name: str, known: Sequence[str]) -> str:
     """`` (did you mean inspect?)``, or "" if nothing known is similar."""
+    from difflib import get_close_matches
+
     found = get_close_matches(name, known, 1)
     return f" (did you mean {found[0]}?)" if found else ""
