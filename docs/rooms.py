@@ -13,7 +13,7 @@ SOURCE = HERE.parent / "src" / "dataward"
 # Where each room is drawn: column, row, and how many columns wide. Every arrow leads down.
 PLACES = {
     "cli": (3.0, 0, 1),
-    "formats": (0.0, 1, 1),
+    "formats": (0.7, 2, 1),
     "generate": (1.0, 1, 1),
     "reports": (1.9, 2, 1),
     "runs": (3.0, 1, 1),
@@ -44,7 +44,7 @@ def imported_rooms(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide which room is meant"
             if node.module == "dataward":
-                rooms |= {a.name for a in node.names}
+                rooms |= {a.name for a in node.names if a.name != "__version__"}
             elif node.module and node.module.startswith("dataward."):
                 rooms.add(room_of(node.module))
     return rooms

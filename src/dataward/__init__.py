@@ -1,25 +1,14 @@
 """dataward: runs workflows close to their data, for real and simulated.
 
 This module exports the names needed to write workflows in Python; import the rest from its rooms.
+Each name is loaded on first use: together they would load numpy and most rooms.
 """
 
-from typing import TYPE_CHECKING, Any
+import sys
 
-from dataward.errors import DatawardError, ProcessDiedError
-from dataward.formats import read_workflow, write_workflow
+TYPE_CHECKING = False  # for type checkers it is True; ``typing`` itself is not loaded here
 
-# ``dataward.generate`` is the function, not the package; ``from dataward.generate import ...``
-# still finds the package. If the function were loaded lazily, ``dataward.generate`` would be the
-# function or the package, depending on which was imported first.
-from dataward.generate import generate
-from dataward.model.builder import Edges, WorkflowBuilder
-from dataward.model.function_calls import CallResult
-from dataward.model.workflow import Task, Workflow
-from dataward.plan.bounds import Bounds, makespan_bounds
-from dataward.plan.critical_path import CriticalPath, critical_path
-
-if TYPE_CHECKING:
-    from dataward.calls.executor import CallExecutor as Executor
+__version__ = "0.1.0"
 
 __all__ = [
     "Bounds",
@@ -39,12 +28,67 @@ __all__ = [
     "write_workflow",
 ]
 
+_MODULES = {
+    "Bounds": "plan.bounds",
+    "CallResult": "model.function_calls",
+    "CriticalPath": "plan.critical_path",
+    "DatawardError": "errors",
+    "Edges": "model.edges",
+    "Executor": "calls.executor",
+    "ProcessDiedError": "errors",
+    "Task": "model.workflow",
+    "Workflow": "model.workflow",
+    "WorkflowBuilder": "model.builder",
+    "critical_path": "plan.critical_path",
+    "makespan_bounds": "plan.bounds",
+    "read_workflow": "formats.read",
+    "write_workflow": "formats.write",
+}
 
-def __getattr__(name: str) -> Any:
-    """Import ``Executor`` on first use: it pulls in everything that runs tasks for real."""
-    if name == "Executor":
-        from dataward.calls.executor import CallExecutor
+if TYPE_CHECKING:
+    from dataward.calls.executor import CallExecutor as Executor
+    from dataward.errors import DatawardError, ProcessDiedError
+    from dataward.formats.read import read_workflow
+    from dataward.formats.write import write_workflow
+    from dataward.generate.registry import generate
+    from dataward.model.builder import WorkflowBuilder
+    from dataward.model.edges import Edges
+    from dataward.model.function_calls import CallResult
+    from dataward.model.workflow import Task, Workflow
+    from dataward.plan.bounds import Bounds, makespan_bounds
+    from dataward.plan.critical_path import CriticalPath, critical_path
+else:  # not for type checkers, to which a module with ``__getattr__`` has every name
 
-        globals()["Executor"] = CallExecutor
-        return CallExecutor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"dataward.{_MODULES[name]}")
+        found = getattr(module, "CallExecutor" if name == "Executor" else name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(type(sys)):  # type: ignore[misc]
+    """Keeps ``dataward.generate`` the function: importing the package of that name would bind it.
+
+    ``from dataward.generate import ...`` still finds the package.
+    """
+
+    @property
+    def generate(self) -> object:
+        from dataward.generate.registry import generate
+
+        return generate
+
+    @generate.setter
+    def generate(self, package: object) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package

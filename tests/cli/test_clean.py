@@ -7,7 +7,7 @@ import pytest
 
 from cli.conftest import Dataward
 from cli.recorded_runs import a_good_run, a_recorded_run, write_log
-from dataward.cli import clean
+from dataward.cli import cleaning
 from dataward.cli.exit_codes import ExitCode
 from dataward.live.sandbox import place_in_depot
 from dataward.model.operations import OutputFile
@@ -231,7 +231,7 @@ def test_on_a_terminal_somebody_is_asked(
     dataward: Dataward, monkeypatch: pytest.MonkeyPatch, answer: str, gone: bool
 ) -> None:
     a_used_directory()
-    monkeypatch.setattr(clean.sys, "stdin", Typed(answer))
+    monkeypatch.setattr(cleaning.sys, "stdin", Typed(answer))
 
     said = dataward("clean", "diamond.run", "--all")
 

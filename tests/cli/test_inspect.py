@@ -264,7 +264,7 @@ def test_svg_writes_a_drawing_and_says_where(dataward: Dataward, diamond: Path) 
 
 
 def test_an_svg_that_cannot_be_written_is_code_4(dataward: Dataward, diamond: Path) -> None:
-    said = dataward("inspect", diamond, "--svg", diamond / "x.svg", "--json")
+    said = dataward("inspect", diamond, "--svg", diamond / "x.svg")
 
     assert said.code == ExitCode.CANNOT_WRITE
     assert said.err.startswith("dataward: cannot write diamond.json/x.svg: ")

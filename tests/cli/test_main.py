@@ -86,7 +86,7 @@ def test_the_version_is_the_installed_one(dataward: Dataward) -> None:
     [
         (["frobnicate"], ["frobnicate", "dataward --help"]),
         (["inspct", "x.json"], ["inspect"]),
-        (["inspect"], ["file", "dataward inspect --help"]),
+        (["inspect"], ["FILE", "dataward inspect --help"]),
         (["inspect", "a", "b"], ["b", "dataward inspect --help"]),
         (["generate", "bag", "--bogus"], ["--bogus", "dataward generate --help"]),
         (["generate", "bag", "--tasks", "many"], ["--tasks", "integer"]),
@@ -206,16 +206,36 @@ def test_json_longer_than_a_pipe_to_a_reader_that_leaves_is_no_failure(process: 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize(
-    "words", [["inspect", "montage.json"], ["inspect", "montage.json", "--json"]]
-)
-def test_a_full_disk_behind_stdout_is_said_plainly(process: Dataward, words: list[str]) -> None:
+def test_a_full_disk_behind_stdout_is_said_plainly(process: Dataward) -> None:
     a_file()
 
-    said = process(*words, shell="> /dev/full")
+    plain = process("inspect", "montage.json", shell="> /dev/full")
+    as_json = process("inspect", "montage.json", "--json", shell="> /dev/full")
 
-    assert said.code == ExitCode.CANNOT_WRITE
-    assert said.err == "dataward: cannot write the result: No space left on device\n"
+    sentence = "cannot write the result: No space left on device"
+    assert plain.code == as_json.code == ExitCode.CANNOT_WRITE
+    assert plain.err == f"dataward: {sentence}\n"
+    assert json.loads(as_json.err) == {"error": sentence, "exit_code": 4}
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["inspect", "nosuch.json"], "nosuch.json: there is no such file", 3),
+        (["inspect", "-x"], "there is no option -x; see dataward inspect --help", 2),
+        (["nosuch"], "there is no command nosuch; see dataward --help", 2),
+        (["simulate"], "the argument FILE is missing; see dataward simulate --help", 2),
+    ],
+)
+def test_with_json_an_error_is_one_line_of_json_on_stderr(
+    dataward: Dataward, words: list[str], said: str, code: int
+) -> None:
+    ended = dataward(*words, "--json")
+
+    assert ended.code == code
+    assert ended.out == ""
+    assert ended.err.count("\n") == 1
+    assert json.loads(ended.err) == {"error": said, "exit_code": code}
 
 
 def test_ctrl_c_is_one_word_and_code_130(
@@ -224,7 +244,7 @@ def test_ctrl_c_is_one_word_and_code_130(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dataward.cli.inspect.read_workflow", interrupted)
+    monkeypatch.setattr("dataward.formats.read_workflow", interrupted)
 
     said = dataward("inspect", "montage.json")
 

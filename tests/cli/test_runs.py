@@ -129,16 +129,32 @@ def test_what_facts_say_cannot_draw_on_the_terminal(dataward: Dataward) -> None:
     assert "owned" in said.err
 
 
-def test_a_narrow_terminal_gets_the_first_columns(
-    dataward: Dataward, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("columns", [40, 60])
+def test_a_narrow_terminal_gets_numbers_and_is_told_what_is_left_out(
+    dataward: Dataward, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    a_recorded_run(a_good_run())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    a_recorded_run(a_bad_run(), complete=2, failed=2, makespan_seconds=4.0, state="failed")
 
-    lines = dataward("runs").out.splitlines()
+    heading, row, *note = dataward("runs").out.splitlines()
 
-    assert max(map(len, lines)) <= 60
-    assert "complete" in lines[1]
+    assert max(map(len, [heading, row, *note])) <= columns
+    shown = dict(zip(cells(heading), cells(row), strict=True))
+    assert {"run": "diamond.run/1", "state": "failed", "complete": "2", "failed": "2"}.items() <= (
+        shown.items()
+    )
+    every = [
+        "run",
+        "workflow",
+        "when",
+        "state",
+        "tasks",
+        "complete",
+        "skipped",
+        "failed",
+        "makespan",
+    ]
+    assert all(name in " ".join(note) for name in every if name not in shown)
 
 
 @pytest.mark.parametrize("place", ["nowhere", "file"])

@@ -1,14 +1,18 @@
 """`dataward seeds`: a failing seed fails the command and says how to see it again."""
 
 import json
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
 from cli.conftest import Dataward
-from dataward.cli import seeds
+from dataward.cli import seed_trials, seeds
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.seeds import Verdict, Workflows, workflow_of
+from dataward.cli.seed_trials import Verdict, workflow_of
+from dataward.cli.seed_workflows import Workflows
 from dataward.sim.healing import Healing
 
 HEALING = Healing(repeated=2, waited_seconds=0.5)
@@ -23,8 +27,8 @@ def _every_third_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_this_process(chosen: list[int], faults: str, workflows: Workflows) -> Iterator[Verdict]:
         return (try_seed(seed, faults, workflows) for seed in chosen)
 
-    monkeypatch.setattr(seeds, "try_seed", try_seed)
-    monkeypatch.setattr(seeds, "_verdicts", in_this_process)
+    monkeypatch.setattr(seed_trials, "try_seed", try_seed)
+    monkeypatch.setattr(seed_trials, "verdicts_of", in_this_process)
 
 
 def test_a_seed_that_holds_is_counted(dataward: Dataward) -> None:
@@ -72,7 +76,7 @@ def test_without_faults_nothing_heals(dataward: Dataward) -> None:
 
 
 @pytest.mark.usefixtures("_every_third_fails")
-def test_healing_is_totalled_beside_the_verdicts(dataward: Dataward) -> None:
+def test_healing_is_totalled_beside_theverdicts_of(dataward: Dataward) -> None:
     text = dataward("seeds", "-n", "3", "--faults", "crashes")
     document = json.loads(dataward("seeds", "-n", "3", "--json").out)
 
@@ -92,9 +96,9 @@ def test_whatever_goes_wrong_in_a_trial_is_its_verdict(monkeypatch: pytest.Monke
     def break_down(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(seeds, "run_trial", break_down)
+    monkeypatch.setattr(seed_trials, "run_trial", break_down)
 
-    assert seeds.try_seed(7, "none").problem == "ZeroDivisionError: oh"
+    assert seed_trials.try_seed(7, "none").problem == "ZeroDivisionError: oh"
 
 
 def test_a_fault_nobody_knows_is_refused_before_anything_runs(dataward: Dataward) -> None:
@@ -119,3 +123,12 @@ def test_a_failing_seed_is_replayed_with_the_same_workflows(dataward: Dataward) 
     said = dataward("seeds", "-n", "1", "--first", "3", "--workflows", "odd")
 
     assert "replay: dataward seeds --seed 3 --faults chaos --workflows odd" in said.err
+
+
+def test_processes_that_try_seeds_do_not_hear_ctrl_c() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        with seed_trials.deaf_to_ctrl_c():
+            blocked = pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, [])
+
+        assert signal.SIGINT in blocked.result()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -4,6 +4,10 @@ from dataclasses import fields
 
 import pytest
 
+from builders import a_diamond
+from cli.conftest import Dataward
+from dataward import write_workflow
+from dataward.cli.exit_codes import ExitCode
 from dataward.cli.settings import change_settings
 from dataward.errors import SettingError
 from dataward.node.settings import Neighbourhood, NodeSettings
@@ -55,9 +59,9 @@ def test_every_setting_can_be_set_to_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("pair", "problem"),
     [
-        ("speed=3", "no node setting is called 'speed'; there are lease_seconds, "),
-        ("giving", "no node setting is called 'giving'|takes|there are"),
-        ("=3", "no node setting is called ''"),
+        ("speed=3", "no setting is called 'speed'; there are lease_seconds=125, .*, giving=true, "),
+        ("giving", "--set takes NAME=VALUE, as giving=true"),
+        ("=3", "no setting is called ''"),
         ("giving=perhaps", "giving cannot be 'perhaps'; at present it is true"),
         ("giving=", "giving cannot be ''"),
         ("backups_max=1.5", "backups_max cannot be '1.5'; at present it is 2"),
@@ -75,3 +79,23 @@ def test_what_makes_no_sense_is_refused(pair: str, problem: str) -> None:
 def test_what_would_stop_a_node_is_refused(name: str) -> None:
     with pytest.raises(SettingError):
         change(f"{name}=0")
+
+
+def test_run_lists_what_can_be_set_there_with_its_defaults(dataward: Dataward) -> None:
+    write_workflow(a_diamond(), "diamond.json")
+
+    said = dataward("run", "diamond.json", "--set", "nosuch=1")
+
+    assert said.code == ExitCode.USAGE
+    assert "no setting is called 'nosuch'; there are time_limit_seconds=0, " in said.err
+    assert ", log_bytes_max=268435456, " in said.err
+    assert ", claim_max=1024, " in said.err
+    assert "lease_seconds" not in said.err  # one node of one process has no use for it
+
+
+@pytest.mark.parametrize("limit", ["0", "0s", "0min"])
+def test_a_time_limit_of_0_is_refused(dataward: Dataward, limit: str) -> None:
+    said = dataward("run", "nosuch.json", "--time-limit", limit)
+
+    assert said.code == ExitCode.USAGE
+    assert "leave it out for no limit" in said.err

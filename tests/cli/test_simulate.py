@@ -205,7 +205,7 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
         (["--faults", "crash=-1"], "cannot be negative"),
         (["--faults", "partitions=0.5"], "takes a number"),
         (["--set", "speed=3"], "there are lease_seconds"),
-        (["--set", "giving"], "there are lease_seconds"),
+        (["--set", "giving"], "NAME=VALUE, as giving=true"),
         (["--set", "giving=perhaps"], "at present it is true"),
         (["--set", "backups_max=many"], "at present it is 2"),
         (["--set", "backups_max=-1"], "0 or more"),
@@ -293,3 +293,18 @@ def test_a_simulation_that_does_not_end_is_our_fault_and_names_its_seed(
     assert said.code == ExitCode.FAILED
     assert "seed 7: after 3000 simulated seconds only 3 of 4 tasks are finished" in said.err
     assert "this is a fault of dataward: please report it" in said.err
+
+
+def test_four_strategies_are_all_shown_on_a_narrow_terminal(
+    dataward: Dataward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    write_workflow(a_diamond(), "diamond.json")
+
+    four = "adage,adage-random,adage,adage-random"
+    lines = dataward("simulate", "diamond.json", "--strategy", four).out.splitlines()
+
+    headings = [line.split() for line in lines if line.strip().startswith("adage")]
+    assert [name for heading in headings for name in heading] == four.split(",")
+    assert len([line for line in lines if line.startswith("makespan")]) == len(headings) == 2
+    assert "(too wide for this terminal: the columns go on below)" in lines

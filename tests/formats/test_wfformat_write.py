@@ -96,6 +96,32 @@ def test_retries_are_written_only_where_they_are_set() -> None:
     assert ["datawardRetries" in run for run in runs] == [False, True]
 
 
+@BOTH
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_whether_figures_were_measured_survives(version: str, is_measured: bool) -> None:
+    wf = WorkflowBuilder()
+    wf.task("t", memory_bytes=5)
+    if is_measured:
+        wf.mark_measured()
+
+    document = rendered(wf.build(), version)
+
+    jsonschema.validate(json.loads(document), wfformat_rules(version))
+    assert parse_workflow(document).is_measured is is_measured
+
+
+@pytest.mark.parametrize(
+    ("makespan", "is_measured"), [(0, False), (12.5, True), (-1, False), ("12", False)]
+)
+def test_a_document_of_a_run_that_took_time_holds_measurements(
+    makespan: object, is_measured: bool
+) -> None:
+    document = split_document()
+    document["workflow"]["execution"]["makespanInSeconds"] = makespan
+
+    assert parse_workflow(json.dumps(document).encode()).is_measured is is_measured
+
+
 def test_version_1_6_states_metrics_and_1_5_does_not() -> None:
     newer = json.loads(rendered(a_workflow(), "1.6"))["workflow"]["specification"]
     older = json.loads(rendered(a_workflow(), "1.5"))["workflow"]["specification"]

@@ -151,7 +151,7 @@ def test_a_disk_that_cannot_be_synced_is_told_as_full(threads, backlog, monkeypa
     disk = a_disk("n0", threads, backlog)
     write(disk, a=b"one")
 
-    with pytest.raises(DiskFull, match="No space left"):
+    with pytest.raises(DiskFull, match="the disk of the depot is full"):
         AsyncioKernel().run(disk.sync())
 
 

@@ -244,14 +244,14 @@ def eat(size_bytes: int) -> None:
 
 def test_a_call_that_eats_more_than_its_memory_is_ended(run):
     wf = WorkflowBuilder()
-    wf.call(eat, 100 << 20, id="greedy", memory_bytes=1 << 20)
-    modest = wf.call(len, b"x" * 100, id="modest", memory_bytes=1 << 20)
+    wf.call(eat, 100 << 20, id="greedy", memory_bytes=64 << 20)
+    modest = wf.call(len, b"x" * 100, id="modest", memory_bytes=64 << 20)
 
     end = run(wf)
 
     assert end.counts == (1, 0, 1, 0)
     assert end.reasons["greedy"].startswith("it used ")
-    assert end.reasons["greedy"].endswith(" MiB of memory, and may use 65.5 MiB")
+    assert end.reasons["greedy"].endswith(" MiB of memory, and may use 64 MiB")
     assert result_of(modest) == 100
 
 

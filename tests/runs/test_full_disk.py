@@ -30,10 +30,10 @@ NAMESPACE = _namespace()
 pytestmark = pytest.mark.skipif(not NAMESPACE, reason="no disk can be mounted here")
 
 
-def run_on_a_small_disk(workflow: WorkflowBuilder, *, then: str = "") -> Ended:
+def run_on_a_small_disk(workflow: WorkflowBuilder, *options: str, then: str = "true") -> Ended:
     """Its files are there only while it runs: ``then`` is done before the disk is gone."""
     words = [sys.executable, "-m", "dataward.cli.main"]
-    command = shlex.join([*words, *arguments_for(workflow, [])])
+    command = shlex.join([*words, *arguments_for(workflow, options)])
     again = shlex.join([*words, *arguments_for(workflow, ["--resume"])])
     line = f"{_MOUNT} || exit 99; {command}; code=$?; {then.replace('AGAIN', again)}; exit $code"
     done = subprocess.run([*NAMESPACE, "sh", "-c", line], capture_output=True, text=True)
@@ -57,6 +57,33 @@ def test_a_task_that_fills_the_disk_fails_and_the_rest_goes_on():
     }
     assert end.counts == (2, 0, 1, 1)
     assert Path("saved/d").read_text() == "seed\n"
+
+
+def fill_the_disk() -> None:
+    with open("big", "wb") as file:
+        file.write(b"1" * 9_000_000)
+
+
+def test_every_task_that_fails_of_a_full_disk_names_it():
+    wf = WorkflowBuilder("full")
+    says_so = "echo 'cannot write: No space left on device' >&2"
+    makes_room = f"head -c 9000000 /dev/zero > big || {{ : > big; {says_so}; exit 7; }}"
+    wf.command(makes_room, outputs=["big"], id="made room")
+    wf.command("head -c 9 /dev/zero > /dev/full", id="elsewhere")
+    wf.command("head -c 9000000 /dev/zero > huge; kill -9 $$", id="killed")
+    wf.call(fill_the_disk, id="call")
+    wf.command("exit 7", id="not of that")
+
+    end = run_on_a_small_disk(wf, "--slots", "1")
+
+    full = "the disk of its directory is full"
+    assert end.reasons == {
+        "made room": "it ended with exit code 7; it found a disk full",
+        "elsewhere": "it ended with exit code 1; it found a disk full",
+        "killed": f"it was killed by signal 9 (SIGKILL); {full} (0 B left)",
+        "call": full,
+        "not of that": "it ended with exit code 7",
+    }
 
 
 def a_workflow_that_leaves_no_room() -> WorkflowBuilder:

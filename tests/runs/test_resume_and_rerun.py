@@ -368,7 +368,7 @@ def a_workflow_held_up() -> WorkflowBuilder:
     return wf
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stopped_once_it_lets_running_tasks_end_and_begins_no_more(number):
     process = started(arguments_for(a_workflow_held_up(), [], json=False))
     assert Path("runs").read_text() == "yes\n"
@@ -389,7 +389,7 @@ def test_stopped_once_it_lets_running_tasks_end_and_begins_no_more(number):
     assert (OUTPUTS / "b").read_text() == "content\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stopped_twice_it_ends_running_tasks(number):
     options = ["--set", "grace_seconds=0.1"]
     process = started(arguments_for(a_workflow_held_up(), options, json=False))
@@ -405,6 +405,21 @@ def test_stopped_twice_it_ends_running_tasks(number):
     assert "2 unfinished, of 2" in end.out
     assert processes_in(RUN_DIRECTORY) == []
     assert ran() == ["held"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_the_run_was_told_to_ignore_does_not_stop_it(number):
+    before = signal.signal(number, signal.SIG_IGN)  # as nohup does; processes inherit it
+    process = started(arguments_for(a_workflow_held_up(), []))
+    signal.signal(number, before)
+    assert Path("runs").read_text() == "yes\n"
+
+    process.send_signal(number)
+    Path("go").write_text("content\n")
+    end = end_of(process)
+
+    assert end.code == 0
+    assert ran() == ["after", "held"]
 
 
 def test_a_task_that_ignores_being_asked_to_end_is_ended_all_the_same():

@@ -134,17 +134,24 @@ def test_the_summary_for_people_names_what_failed_itself_and_counts_the_rest(run
     assert "late" not in end.out
 
 
-def test_a_task_that_eats_memory_is_ended_and_both_numbers_are_told(run):
+@pytest.mark.parametrize(
+    ("is_measured", "allowed_mib"),
+    [(False, 50.0), (True, 50.0 * 1.5 + 64)],
+    ids=["its author's limit", "what a run has measured"],
+)
+def test_a_task_that_eats_memory_is_ended_and_both_numbers_are_told(run, is_measured, allowed_mib):
     eater = "x = b'1' * 600_000_000\nwhile True: pass"
-    case = Case(["python3", "-I", "-S", "-c", eater], "", memory_bytes=50_000_000)
+    wf = a_workflow_around(Case(["python3", "-I", "-S", "-c", eater], "", memory_bytes=50 << 20))
+    if is_measured:
+        wf.mark_measured()
 
-    end = run(a_workflow_around(case))
+    end = run(wf)
 
     assert end.code == 1
     used, allowed = re.fullmatch(
         r"it used ([\d.]+) MiB of memory, and may use ([\d.]+) MiB", end.reasons["bad"]
     ).groups()
-    assert float(used) > float(allowed) == 135.5  # one and a half times 50 MB, and 64 MiB
+    assert float(used) > float(allowed) == allowed_mib
     assert end.counts == (3, 0, 1, 2)
 
 

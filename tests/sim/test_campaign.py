@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_diamond, workflows
-from dataward.cli.seeds import Workflows, try_seed
+from dataward.cli.seed_trials import try_seed
+from dataward.cli.seed_workflows import Workflows
 from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import (

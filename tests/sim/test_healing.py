@@ -6,7 +6,8 @@ from dataclasses import asdict, replace
 import msgspec
 import pytest
 
-from dataward.cli.seeds import Workflows, try_seed
+from dataward.cli.seed_trials import try_seed
+from dataward.cli.seed_workflows import Workflows
 from dataward.model.answers import Committed, Orphans
 from dataward.model.messages import Message, WorkQueued
 from dataward.model.operations import (

@@ -1,35 +1,21 @@
 """``dataward clean``: frees disk space by removing what runs have left behind."""
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.left_behind import Leftovers, everything_in, leftovers_of, old_record
-from dataward.cli.output import complain, counted, stderr_console, stdout_console, visible
-from dataward.cli.recorded import looking_into
-from dataward.errors import OutputError, SettingError
-from dataward.model.quantities import show_bytes
-from dataward.runs.run_directory import NoRunError, RunDirectory
-from dataward.stores.journal import DirectoryInUse
+from dataward.cli.parameters import Argument, Option
 
 
 def clean_command(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Run directories, or old runs as montage.run/1; default: all here."),
+        Argument(help="Run directories, or old runs as montage.run/1; default: all here."),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Remove whole run directories, outputs included.")
+        bool, Option("--all", help="Remove whole run directories, outputs included.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, with --all.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be removed.")
-    ] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask, with --all.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
     """Remove the records of old runs, what interrupted tasks left, and unused files.
 
@@ -42,95 +28,23 @@ def clean_command(
     - `dataward clean montage.run`
     - `dataward clean montage.run --all --yes`
     """
+    from dataward.cli.cleaning import all_here, ask, cleaned_bytes, named_run
+    from dataward.cli.output import stderr_console, stdout_console
+    from dataward.cli.recorded import looking_into
+    from dataward.model.quantities import show_bytes
+
     with looking_into("."):
-        found = [_named(name, whole=all_) for name in runs] if runs else _all_here()
+        found = [named_run(name, whole=all_) for name in runs] if runs else all_here()
     if not found:
         stderr_console().print("there is no run directory here", soft_wrap=True)
         return
     if all_ and not dry_run and not yes:
-        _ask(found)
-    results = [_clean(directory, number, whole=all_, dry=dry_run) for directory, number in found]
+        ask(found)
+    results = [
+        cleaned_bytes(directory, number, whole=all_, dry=dry_run) for directory, number in found
+    ]
     freed = sum(result or 0 for result in results)
     sentence = f"{show_bytes(freed)} would be freed" if dry_run else f"{show_bytes(freed)} freed"
     stdout_console().print(sentence, soft_wrap=True)
     if runs and None in results:
-        raise typer.Exit(ExitCode.FAILED)
-
-
-Named = tuple[RunDirectory, str]
-"""A run directory, and the number of one run in it, or "" for the whole directory."""
-
-
-def _named(name: str, *, whole: bool) -> Named:
-    path = Path(name)
-    directory, number = RunDirectory(path), ""
-    if path.name.isdigit() and RunDirectory(path.parent).exists():
-        directory, number = RunDirectory(path.parent), path.name
-        if whole:
-            raise SettingError(f"--all removes whole run directories; name {path.parent}")
-        if not path.is_dir():
-            raise NoRunError(f"{path.parent} has no run {number}; 'dataward runs' lists them")
-        if directory.runs() and directory.latest().path.name == number:
-            raise SettingError(
-                f"{name} is the latest run of {path.parent} and stays; --all removes all of it"
-            )
-    if not directory.exists():
-        raise NoRunError(f"{name} is not a run directory; 'dataward runs' lists those that exist")
-    if directory.path.is_symlink():
-        raise SettingError(f"{name} is a symbolic link; name what it points to")
-    return directory, number
-
-
-def _all_here() -> list[Named]:
-    here = Path()
-    places = [here, *sorted(p for p in here.iterdir() if p.is_dir() and not p.is_symlink())]
-    return [(place, "") for place in map(RunDirectory, places) if place.exists()]
-
-
-def _ask(found: Sequence[Named]) -> None:
-    if not sys.stdin.isatty():
-        raise SettingError("--all removes outputs too; add --yes if that is meant")
-    names = ", ".join(visible(directory.path) for directory, _ in found)
-    question = f"Remove {names} with all runs and outputs? [y/N] "
-    stderr_console().print(question, end="", soft_wrap=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        complain("nothing was removed")
-        raise typer.Exit(ExitCode.FAILED)
-
-
-def _clean(directory: RunDirectory, number: str, *, whole: bool, dry: bool) -> int | None:
-    """The bytes freed, or None if the directory is in use and was left alone."""
-    try:
-        with _locked(directory):
-            if whole:
-                found = everything_in(directory)
-            else:
-                found = old_record(directory, number) if number else leftovers_of(directory)
-            freed_bytes = found.room_bytes()
-            _tell(directory, found, freed_bytes, dry=dry)
-            if not dry:
-                found.remove()
-            return freed_bytes
-    except DirectoryInUse as error:
-        complain(f"{error}; it is left alone")
-        return None
-    except OSError as error:
-        raise OutputError(str(error.filename or directory.path), f"{error.strerror}") from error
-
-
-@contextmanager
-def _locked(directory: RunDirectory) -> Iterator[None]:
-    lock = directory.lock()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _tell(directory: RunDirectory, found: Leftovers, freed_bytes: int, *, dry: bool) -> None:
-    for sentence in found.warnings:
-        stderr_console().print(f"warning: {visible(sentence)}", soft_wrap=True)
-    what = ", ".join(counted(len(paths), noun) for noun, paths in found.paths.items() if paths)
-    done = "would remove" if dry else "removing"
-    said = f"{done} {what} ({show_bytes(freed_bytes)})" if what else "nothing to remove"
-    stdout_console().print(f"{visible(directory.path)}: {said}", soft_wrap=True)
+        raise SystemExit(ExitCode.FAILED)

@@ -3,30 +3,18 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dataward.cli.output import (
-    busy,
-    counted,
-    encodable,
-    print_json,
-    print_warnings,
-    reading_file,
-    stdout_console,
-    visible,
-)
-from dataward.formats import read_workflow, write_workflow
-from dataward.model.builder import Edges
+from dataward.cli.parameters import Argument, Option
+from dataward.model.edges import Edges
 
 
 def convert_command(
-    source: Annotated[Path, typer.Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
-    target: Annotated[Path, typer.Argument(help="Where to write; .gz compresses.")],
-    schema: Annotated[str, typer.Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
+    source: Annotated[Path, Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
+    target: Annotated[Path, Argument(help="Where to write; .gz compresses.")],
+    schema: Annotated[str, Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
     edges: Annotated[
-        Edges, typer.Option(help="Which edges order the tasks: as declared, from files, or both.")
+        Edges, Option(help="Which edges order the tasks: as declared, from files, or both.")
     ] = Edges.DECLARED,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write a workflow file as WfFormat.
 
@@ -35,6 +23,18 @@ def convert_command(
     - `dataward convert Montage_25.xml montage.json`
     - `dataward convert workflow.yml workflow.json.gz --edges both`
     """
+    from dataward.cli.complaints import visible
+    from dataward.cli.output import (
+        busy,
+        counted,
+        encodable,
+        print_json,
+        print_warnings,
+        reading_file,
+        stdout_console,
+    )
+    from dataward.formats import read_workflow, write_workflow
+
     with reading_file(source):
         workflow = read_workflow(source, edges)
     print_warnings(workflow, source)

@@ -10,17 +10,14 @@ from itertools import islice
 from math import inf
 from multiprocessing import get_context
 
-import typer
-
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import (
     busy,
-    plain_table,
     print_json,
-    print_table,
     stderr_console,
     stdout_console,
 )
+from dataward.cli.tables import print_table
 from dataward.sim.fault_pairs import in_turn, pair_groups, single_faults
 from dataward.sim.script import PointKind
 from dataward.sim.small_worlds import WORLDS, Scripted, SmallWorld, Tried, parse_world, try_world
@@ -70,7 +67,7 @@ def try_exhaustively(world: str | None, minutes: float, *, json: bool) -> None:
     elif not tally.failed:
         stdout_console().print(f"{world} holds", soft_wrap=True)
     if tally.failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _try_all(tally: Tally, worlds: Iterable[SmallWorld], minutes: float) -> None:
@@ -126,11 +123,11 @@ def _document(tally: Tally) -> dict[str, object]:
 
 def _print(tally: Tally) -> None:
     console = stdout_console()
-    table = plain_table("fault", "alone", *(f"+{kind.value}" for kind in PointKind))
+    rows = []
     for kind in PointKind:
         pairs = (tally.kinds[kind, second] for second in PointKind)
-        table.add_row(kind.value, *(f"{n:,}" for n in (tally.kinds[kind,], *pairs)))
-    print_table(console, table)
+        rows.append((kind.value, *(f"{n:,}" for n in (tally.kinds[kind,], *pairs))))
+    print_table(("fault", "alone", *(f"+{kind.value}" for kind in PointKind)), rows)
     worlds, bad = tally.kinds.total(), len(tally.failed)
     console.print(
         f"{worlds - bad:,} of {worlds:,} small worlds hold: {tally.count(1):,} single faults, "

@@ -1,32 +1,20 @@
 """``dataward export``: writes a run's workflow with the values that the run measured."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from dataward.cli.parameters import Argument, Option
 
-from dataward.cli.output import (
-    busy,
-    counted,
-    encodable,
-    print_json,
-    stderr_console,
-    stdout_console,
-    visible,
-)
-from dataward.cli.recorded import events_of, recorded_run, with_runs_before, workflow_of
-from dataward.errors import FormatError, WorkflowError
-from dataward.formats import write_workflow
-from dataward.model.workflow import Workflow
-from dataward.reports.measured import measured_workflow
-from dataward.runs.run_directory import RunRecord
+if TYPE_CHECKING:
+    from dataward.model.workflow import Workflow
+    from dataward.runs.run_directory import RunRecord
 
 
 def export_command(
-    run: Annotated[str, typer.Argument(help="A run, as montage.run or montage.run/2.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; .gz compresses.")],
-    schema: Annotated[str, typer.Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    run: Annotated[str, Argument(help="A run, as montage.run or montage.run/2.")],
+    output: Annotated[Path, Option("--output", "-o", help="Where to write; .gz compresses.")],
+    schema: Annotated[str, Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
+    json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write a run's workflow as WfFormat, with the run times, sizes and memory that were measured.
 
@@ -38,6 +26,18 @@ def export_command(
     - `dataward export montage.run -o measured.json`
     - `dataward export montage.run/2 -o measured.json.gz --schema 1.5`
     """
+    from dataward.cli.complaints import visible
+    from dataward.cli.output import (
+        busy,
+        counted,
+        encodable,
+        print_json,
+        stderr_console,
+        stdout_console,
+    )
+    from dataward.cli.recorded import recorded_run, workflow_of
+    from dataward.formats import write_workflow
+
     record = recorded_run(run)
     declared = workflow_of(record)
     measured = _measured(record, declared)
@@ -53,7 +53,12 @@ def export_command(
         stdout_console().print(said, soft_wrap=True)
 
 
-def _measured(record: RunRecord, declared: Workflow) -> Workflow:
+def _measured(record: "RunRecord", declared: "Workflow") -> "Workflow":
+    from dataward.cli.output import busy
+    from dataward.cli.recorded import events_of, with_runs_before
+    from dataward.errors import FormatError, WorkflowError
+    from dataward.reports.measured import measured_workflow
+
     with busy(f"reading {record.events}"):
         try:
             return measured_workflow(declared, map(events_of, with_runs_before(record)))

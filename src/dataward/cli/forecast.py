@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from dataward.cli.output import counted, print_json, stdout_console, visible
+from dataward.cli.complaints import visible
+from dataward.cli.output import counted, print_json, stdout_console
 from dataward.model.quantities import show_seconds
 from dataward.model.workflow import Workflow
 from dataward.runs.forecast import Forecast, foresee

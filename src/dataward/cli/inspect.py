@@ -1,64 +1,37 @@
 """``dataward inspect``: describes a workflow before it runs."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-from rich.cells import cell_len
-from rich.console import Console
-
-from dataward.cli.output import (
-    counted,
-    padded,
-    plain_table,
-    print_json,
-    print_table,
-    print_warnings,
-    reading_file,
-    shortened,
-    stdout_console,
-    visible,
-    write_text,
-)
-from dataward.formats import read_workflow
-from dataward.model.builder import CORES_MAX, Edges
-from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
-from dataward.model.workflow import Workflow
-from dataward.plan.bounds import Bounds, makespan_bounds
-from dataward.plan.summary import Summary, summarise
-from dataward.reports.dag_svg import draw_workflow
-from dataward.reports.profile import bar, profile_rows
+from dataward.cli.parameters import Argument, Option
+from dataward.model.edges import Edges
 
 CORES_DEFAULT = 4
 NODES_MAX = 100_000_000
-TYPES_SHOWN = 12
-PATH_SHOWN = 12
+CORES_MAX = 1_000_000
 
 
 def inspect_command(
-    file: Annotated[Path, typer.Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
-    nodes: Annotated[int, typer.Option(help="Nodes, for the bounds.", min=1, max=NODES_MAX)] = 1,
+    file: Annotated[Path, Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
+    nodes: Annotated[int, Option(help="Nodes, for the bounds.", min=1, max=NODES_MAX)] = 1,
     cores: Annotated[
         int | None,
-        typer.Option(
+        Option(
             help=f"Cores of each node; default {CORES_DEFAULT}, or as many as a task needs.",
             min=1,
             max=CORES_MAX,
         ),
     ] = None,
-    bandwidth: Annotated[
-        str, typer.Option(help="Each node's link, as 1Gbps or 125MB/s.")
-    ] = "1Gbps",
+    bandwidth: Annotated[str, Option(help="Each node's link, as 1Gbps or 125MB/s.")] = "1Gbps",
     edge: Annotated[
         str | None,
-        typer.Option(help="Link of the server holding the inputs; default: inputs are on nodes."),
+        Option(help="Link of the server holding the inputs; default: inputs are on nodes."),
     ] = None,
     edges: Annotated[
-        Edges, typer.Option(help="Which edges order the tasks: as declared, from files, or both.")
+        Edges, Option(help="Which edges order the tasks: as declared, from files, or both.")
     ] = Edges.DECLARED,
-    svg: Annotated[Path | None, typer.Option(help="Draw the DAG into this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    svg: Annotated[Path | None, Option(help="Draw the DAG into this file.")] = None,
+    json: Annotated[bool, Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Describe a workflow: size, shape, critical path, and how fast it could possibly run.
 
@@ -68,6 +41,29 @@ def inspect_command(
     - `dataward inspect montage.json --nodes 16 --cores 4 --json`
     - `dataward inspect montage.json --svg montage.svg`
     """
+    from dataward.cli.complaints import visible
+    from dataward.cli.output import (
+        counted,
+        print_json,
+        print_warnings,
+        reading_file,
+        stdout_console,
+        write_text,
+    )
+    from dataward.cli.workflow_report import (
+        print_bounds,
+        print_numbers,
+        print_path,
+        print_profile,
+        print_types,
+        summary_as_json,
+    )
+    from dataward.formats import read_workflow
+    from dataward.model.quantities import parse_bandwidth
+    from dataward.plan.bounds import makespan_bounds
+    from dataward.plan.summary import summarise
+    from dataward.reports.dag_svg import draw_workflow
+
     with reading_file(file):
         workflow = read_workflow(file, edges)
         cores = cores or max(CORES_DEFAULT, int(workflow.cores.max()))
@@ -83,145 +79,14 @@ def inspect_command(
     if svg is not None:
         write_text(svg, draw_workflow(workflow))
     if json:
-        print_json(_as_json(workflow, summary, bounds))
+        print_json(summary_as_json(workflow, summary, bounds))
         return
     console = stdout_console()
-    _print_numbers(console, workflow, summary, file)
-    _print_profile(console, workflow)
-    _print_types(console, summary)
-    _print_path(console, workflow, summary)
+    print_numbers(console, workflow, summary, file)
+    print_profile(console, workflow)
+    print_types(console, summary)
+    print_path(console, workflow, summary)
     machine = f"{counted(nodes, 'node')} x {counted(cores, 'core')}, {bandwidth}"
-    _print_bounds(console, bounds, machine, edge)
+    print_bounds(console, bounds, machine, edge)
     if svg is not None:
         console.print(f"\nThe DAG is drawn in {visible(svg)}", soft_wrap=True)
-
-
-def _as_json(workflow: Workflow, summary: Summary, bounds: Bounds) -> dict[str, Any]:
-    """The result for programs: first the keys that other programs rely on, then the rest."""
-    path = summary.critical_path
-    return {
-        "tasks": summary.tasks,
-        "files": summary.files,
-        "edges": summary.edges,
-        "depth": summary.depth,
-        "width": summary.width,
-        "total_runtime_seconds": summary.total_runtime_seconds,
-        "total_bytes": summary.total_bytes,
-        "critical_path_seconds": path.seconds,
-        "lower_bound_seconds": bounds.best_seconds,
-        "name": workflow.name,
-        "read_bytes": summary.read_bytes,
-        "written_bytes": summary.written_bytes,
-        "critical_path": [workflow.task_ids[t] for t in path.tasks.tolist()],
-        "bounds": bounds,
-        "types": summary.types,
-        "warnings": workflow.warnings,
-    }
-
-
-def _print_numbers(console: Console, workflow: Workflow, summary: Summary, file: Path) -> None:
-    heading = f"{shortened(workflow.name)}  ({visible(file)})"
-    console.print(heading, style="bold", soft_wrap=True)
-    rows = [
-        ("tasks", f"{summary.tasks:,} of {counted(len(summary.types), 'type')}"),
-        ("files", f"{summary.files:,}, {show_bytes(summary.total_bytes)}"),
-        ("edges", f"{summary.edges:,}"),
-        ("levels", f"{summary.depth:,}, at most {counted(summary.width, 'task')} wide"),
-        ("work", f"{show_seconds(summary.total_runtime_seconds)} on one core"),
-        (
-            "traffic",
-            f"{show_bytes(summary.read_bytes)} read, {show_bytes(summary.written_bytes)} written",
-        ),
-    ]
-    for name, value in rows:
-        console.print(f"  {name:<8} {value}", soft_wrap=True)
-
-
-def _print_profile(console: Console, workflow: Workflow) -> None:
-    rows = profile_rows(workflow)
-    merged = rows[0].last_level > rows[0].first_level
-    console.print(f"\nTasks per level{' (averages over several)' if merged else ''}", style="bold")
-    largest = max(row.tasks for row in rows)
-    labels = [
-        f"{row.first_level}-{row.last_level}" if merged else f"{row.first_level}" for row in rows
-    ]
-    label_width = max(map(len, labels))
-    names = max(cell_len(row.types) for row in rows)
-    room = max(console.width - label_width - 14, 12)
-    names = min(names, room // 2, 28)
-    width = max(min(room - names, 60), 6)
-    plain = not (console.encoding or "").lower().startswith("utf")
-    for label, row in zip(labels, rows, strict=True):
-        count = (
-            f"{row.tasks:,.0f}"
-            if row.tasks >= 10 or row.tasks == int(row.tasks)
-            else f"{row.tasks:.1f}"
-        )
-        drawn = bar(row.tasks, largest, width, plain=plain)
-        kinds = padded(shortened(row.types, names), names)
-        console.print(f"  {label:>{label_width}} {kinds} {drawn} {count}", soft_wrap=True)
-
-
-def _print_types(console: Console, summary: Summary) -> None:
-    console.print()
-    table = plain_table("Task type", "count", "mean time", "share", "reads", "writes")
-    whole = summary.total_runtime_seconds or 1.0
-    for kind in summary.types[:TYPES_SHOWN]:
-        table.add_row(
-            shortened(kind.name),
-            f"{kind.tasks:,}",
-            show_seconds(kind.runtime_seconds_mean),
-            f"{kind.runtime_seconds_total / whole:.1%}",
-            show_bytes(kind.read_bytes_mean),
-            show_bytes(kind.written_bytes_mean),
-        )
-    print_table(console, table)
-    if len(summary.types) > TYPES_SHOWN:
-        more = counted(len(summary.types) - TYPES_SHOWN, "more type")
-        console.print(f"and {more} (--json lists all)", soft_wrap=True)
-
-
-def _print_path(console: Console, workflow: Workflow, summary: Summary) -> None:
-    tasks = summary.critical_path.tasks.tolist()
-    length = show_seconds(summary.critical_path.seconds)
-    console.print(
-        f"\nCritical path: {length} in {counted(len(tasks), 'task')}", style="bold", soft_wrap=True
-    )
-    shown = tasks if len(tasks) <= PATH_SHOWN else [*tasks[: PATH_SHOWN - 2], -1, tasks[-1]]
-    for line in _lines([_step(workflow, t) if t >= 0 else "..." for t in shown], console.width - 2):
-        console.print(f"  {line}", soft_wrap=True)
-
-
-def _step(workflow: Workflow, task: int) -> str:
-    id, name = workflow.task_ids[task], workflow.task_names[task]
-    return shortened(id) if id == name else f"{shortened(name)} {shortened(id)}"
-
-
-def _lines(steps: Sequence[str], cells: int) -> list[str]:
-    """The steps joined by arrows, in lines that break only after an arrow."""
-    lines = [steps[0]]
-    for step in steps[1:]:
-        if cell_len(f"{lines[-1]} -> {step} ->") <= cells:
-            lines[-1] += f" -> {step}"
-        else:
-            lines[-1] += " ->"
-            lines.append(step)
-    return lines
-
-
-def _print_bounds(console: Console, bounds: Bounds, machine: str, edge: str | None) -> None:
-    heading = f"\nNo schedule can be faster than this ({machine})"
-    console.print(heading, style="bold", soft_wrap=True)
-    where = f"inputs leave a server at {edge}" if edge else "inputs are on the nodes already"
-    rows = [
-        ("critical path", bounds.critical_path_seconds, "however many nodes there are"),
-        ("work area", bounds.work_area_seconds, "all cores busy all the time"),
-        ("head, area, tail", bounds.head_area_tail_seconds, "busy between first and last tasks"),
-        ("compulsory data", bounds.compulsory_data_seconds, where),
-    ]
-    for name, seconds, meaning in rows:
-        mark = "*" if name == bounds.which else " "
-        line = f" {mark} {name:<16} {show_seconds(seconds):>12}"
-        if len(line) + 3 + len(meaning) <= max(console.width, 40):
-            line += f"   {meaning}"
-        console.print(line, soft_wrap=True)

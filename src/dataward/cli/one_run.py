@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from rich.progress import track
 
-from dataward.cli.output import busy, counted, stderr_console, visible
+from dataward.cli.complaints import visible
+from dataward.cli.output import busy, counted, stderr_console
 from dataward.cli.run_end import RunEnd
 from dataward.cli.run_view import RunView
 from dataward.errors import SettingError
@@ -136,10 +136,14 @@ class OneRun:
         )
         console = stderr_console()
         is_shown = preparer.input_count > MANY_INPUTS and console.is_terminal and not quiet
-        for _ in track(
-            preparer.look_at_inputs(), "looking at inputs", preparer.input_count,
-            console=console, transient=True, disable=not is_shown,
-        ):  # fmt: skip
+        looking: Iterable[int] = preparer.look_at_inputs()
+        if is_shown:
+            from rich.progress import track
+
+            looking = track(
+                looking, "looking at inputs", preparer.input_count, console=console, transient=True
+            )
+        for _ in looking:
             pass
         return preparer
 

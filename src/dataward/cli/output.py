@@ -1,7 +1,5 @@
 """Prints for all commands: results on stdout, everything else on stderr."""
 
-import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,18 +9,13 @@ from typing import Any
 import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 
+from dataward.cli.complaints import visible
 from dataward.errors import FormatError, OutputError, WorkflowError
 from dataward.model.workflow import Workflow
 
 WARNINGS_MAX = 8
 NAME_CELLS_MAX = 48
-TABLE_CELLS_MAX = 1000
-
-# Characters that garble a terminal, split a line or cannot be encoded; paths may contain them.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def stdout_console(width: int | None = None) -> Console:
@@ -32,11 +25,6 @@ def stdout_console(width: int | None = None) -> Console:
 
 def stderr_console() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
-def complain(sentence: str) -> None:
-    """Print on stderr, in one line, what went wrong."""
-    stderr_console().print(f"dataward: {visible(sentence)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -83,34 +71,6 @@ def write_text(path: Path, content: str) -> None:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise OutputError(str(path), error.strerror or str(error)) from error
-
-
-def plain_table(*headings: str) -> Table:
-    """A table without a frame; the first column is left-aligned, the others right-aligned."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)
-    return table
-
-
-def print_table(console: Console, table: Table) -> None:
-    """Print a table. On a narrow terminal the last columns are left out, none is shortened."""
-    room = TABLE_CELLS_MAX
-    if console.is_terminal or "COLUMNS" in os.environ:
-        room = console.width
-    unbounded = stdout_console(TABLE_CELLS_MAX)
-    while len(table.columns) > 2 and _cells_wanted(unbounded, table) > room:
-        table.columns.pop()
-    stdout_console(room).print(table)
-
-
-def _cells_wanted(console: Console, table: Table) -> int:
-    return Measurement.get(console, console.options, table).maximum
-
-
-def visible(text: str | Path) -> str:
-    """The text with invisible characters escaped."""
-    return _UNSEEN.sub(lambda unseen: ascii(unseen[0])[1:-1], str(text))
 
 
 def encodable(path: Path) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dataward.cli.output import busy, stderr_console, visible
+from dataward.cli.complaints import visible
+from dataward.cli.output import busy, stderr_console
 from dataward.errors import FormatError
 from dataward.formats import read_workflow
 from dataward.model.events import Event

@@ -6,92 +6,69 @@ from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.forecast import show_forecast
-from dataward.cli.one_run import OneRun
-from dataward.cli.output import print_json, print_warnings, reading_file
-from dataward.cli.run_end import end_as_json, print_end
-from dataward.cli.settings import change_settings, is_setting_of
-from dataward.cli.strategy import changed_strategy
-from dataward.errors import SettingError
-from dataward.formats import read_workflow
-from dataward.live.fitting import check_settable, fitted
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Slice
-from dataward.model.parameters import parse_parameters, with_parameters
-from dataward.model.quantities import parse_seconds
-from dataward.runs.belonging import check_belonging
-from dataward.runs.keeping import parse_keep
-from dataward.runs.preparation import stem_of
-from dataward.runs.run_directory import RunDirectory, RunState
-from dataward.runs.selection import asked_for
-from dataward.runs.workflow_run import RunOptions
-from dataward.strategies.registry import strategy_named
+from dataward.cli.parameters import Argument, Option
 
 
 def run_command(
-    file: Annotated[Path, typer.Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
+    file: Annotated[Path, Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
     targets: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Only what makes these: files, tasks or types of tasks; default: everything."
-        ),
+        Argument(help="Only what makes these: files, tasks or types of tasks; default: all."),
     ] = None,
     slots: Annotated[
         int | None,
-        typer.Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
+        Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
     ] = None,
     nodes: Annotated[
-        int, typer.Option(help="Nodes, each with its own depot, to try out locality.", min=1)
+        int, Option(help="Nodes, each with its own depot, to try out locality.", min=1)
     ] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="The run directory; default NAME.run, here.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The run directory; default NAME.run, here.")] = None,
     keep: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Files between tasks that are kept for reruns: up to 50GB, say; auto (a tenth of "
             "what the disk has free), final (none), or all (in outputs/ too)."
         ),
     ] = "auto",
     force: Annotated[
         list[str] | None,
-        typer.Option("--force", help="Run this task, or type of tasks, even if nothing changed."),
+        Option("--force", help="Run this task, or type of tasks, even if nothing changed."),
     ] = None,
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--set-param", help="Fill {name} in commands and file names: name=value."),
+        Option("--set-param", help="Fill {name} in commands and file names: name=value."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would run, why, and for how long.")
+        bool, Option("--dry-run", help="Only say what would run, why, and for how long.")
     ] = False,
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Use the run directory even if it is another workflow's."),
+        bool, Option("--replace", help="Use the run directory even if it is another workflow's.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the last run, which was interrupted.")
+        bool, Option("--resume", help="Continue the last run, which was interrupted.")
     ] = False,
-    retries: Annotated[int, typer.Option(help="How often to retry a failing task.", min=0)] = 0,
+    retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
     time_limit: Annotated[
-        str, typer.Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
+        str, Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
     ] = "",
-    strategy: Annotated[str, typer.Option(help="How tasks are scheduled.")] = "adage",
+    strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A node's or runner's setting, as log_bytes_max=1000000."),
+        Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
     ] = None,
-    events: Annotated[Path | None, typer.Option(help="Write every event to this file too.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
+    events: Annotated[Path | None, Option(help="Write every event to this file too.")] = None,
+    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Show nothing while it runs.")] = False,
 ) -> None:
     """Run a workflow on this machine: real processes, real files.
 
     Everything is kept in one directory: outputs (`outputs/`), what tasks printed, and the events.
     A second run in the same directory runs only tasks that are affected by changes. Ctrl-C lets
     running tasks finish, a second Ctrl-C kills them; `--resume` continues after that or a crash.
+
+    A task may run as long as `--time-limit` says and use the memory that the workflow gives it.
+    Figures that a run has measured are no limits: half as much again and 64 MiB are allowed.
 
     Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks run with your permissions;
     there is no sandbox against malice.
@@ -105,22 +82,47 @@ def run_command(
     - `dataward run words.json merged.txt --dry-run`
     - `dataward run words.json --force count --set-param lang=en`
     """
+    from dataward.cli.one_run import OneRun
+    from dataward.cli.output import print_json, print_warnings, reading_file
+    from dataward.cli.run_end import end_as_json, print_end
+    from dataward.cli.settings import change_settings, check_names, is_setting_of, values_of
+    from dataward.cli.strategy import changed_strategy
+    from dataward.errors import SettingError
+    from dataward.formats import read_workflow
+    from dataward.live.fitting import check_settable, fitted, why_useless
+    from dataward.live.live_runner import RunnerSettings
+    from dataward.live.session import Slice
+    from dataward.model.parameters import parse_parameters, with_parameters
+    from dataward.runs.belonging import check_belonging
+    from dataward.runs.keeping import parse_keep
+    from dataward.runs.preparation import stem_of
+    from dataward.runs.run_directory import RunDirectory, RunState
+    from dataward.runs.selection import asked_for
+    from dataward.runs.workflow_run import RunOptions
+    from dataward.strategies.registry import strategy_named
+
     changes = set_ or []
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
     for_node = [change for change in changes if change not in for_runner]
-    runner = RunnerSettings(time_limit_seconds=parse_seconds(time_limit) if time_limit else 0.0)
+    runner = RunnerSettings(time_limit_seconds=_time_limit_seconds(time_limit))
     machine = Slice(nodes, slots or os.cpu_count() or 1)
+    plain = fitted(strategy_named(strategy), machine)
+    known = {**values_of(runner), **values_of(plain.settings)}
+    check_names(changes, known, [name for name in known if why_useless(name, machine)])
     for change in for_node:
         check_settable(change.partition("=")[0], machine)
     options = RunOptions(
         machine=machine,
-        strategy=changed_strategy(fitted(strategy_named(strategy), machine), for_node),
+        strategy=changed_strategy(plain, for_node),
         runner=change_settings(runner, for_runner),
         retries=retries,
         keep=parse_keep(keep),
     )
     with reading_file(file):
         workflow = with_parameters(read_workflow(file), parse_parameters(parameters or []))
+    if workflow.is_measured:
+        lenient = change_settings(runner.for_measured(), for_runner)
+        options = replaced(options, runner=lenient)
     print_warnings(workflow, str(file))
     workflow, request = asked_for(workflow, file, targets or [], force or [])
     options = replaced(options, request=request)
@@ -130,6 +132,8 @@ def run_command(
     if not replace:
         check_belonging(directory, workflow, file)
     if dry_run:
+        from dataward.cli.forecast import show_forecast
+
         show_forecast(workflow, file, directory, options, json=json)
         return
     directory.make()
@@ -149,10 +153,20 @@ def run_command(
         else:
             print_end(end)
     if end.is_interrupted:
-        # typer.Exit with this code would become KeyboardInterrupt, and the end is already printed.
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:
-        raise typer.Exit(ExitCode.FAILED)
+        raise SystemExit(ExitCode.FAILED)
+
+
+def _time_limit_seconds(text: str) -> float:
+    """The time that a task may take; 0 if nothing is said, which means no limit."""
+    from dataward.errors import SettingError
+    from dataward.model.quantities import parse_seconds
+
+    seconds = parse_seconds(text) if text else 0.0
+    if text and not seconds:
+        raise SettingError("--time-limit 0 would leave tasks no time; leave it out for no limit")
+    return seconds
 
 
 def _words(**options: object) -> list[str]:

@@ -11,14 +11,8 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console
 
-from dataward.cli.output import (
-    counted,
-    encodable,
-    padded,
-    shortened,
-    stdout_console,
-    visible,
-)
+from dataward.cli.complaints import visible
+from dataward.cli.output import counted, encodable, padded, shortened, stdout_console
 from dataward.model.quantities import show_bytes, show_seconds
 from dataward.reports.progress import Failure, RunProgress, TaskCounts
 from dataward.reports.run_summary import RunSummary

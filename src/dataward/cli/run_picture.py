@@ -1,4 +1,4 @@
-"""Draws the state of a run at one moment: lines that fit the terminal, or one line for a log."""
+"""Draws the state of a run at one moment, in lines that fit the terminal."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,8 +8,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dataward.cli.output import padded, shortened, visible
-from dataward.model.quantities import show_bytes, show_seconds
+from dataward.cli.complaints import visible
+from dataward.cli.output import padded, shortened
+from dataward.cli.run_line import show_rough
+from dataward.model.quantities import show_bytes
 from dataward.reports.progress import Failure, RunningAttempt, RunProgress, TaskCounts
 
 RUNNING_SHOWN = 5
@@ -37,26 +39,6 @@ def picture(
         *_running(progress.running(), now, room, running_lines),
         *_failures(failures, counts, room, failure_lines),
     )
-
-
-def log_line(progress: RunProgress, now: float, eta_seconds: float | None) -> str:
-    """A line such as ``12 of 300 done, 2 running, 0 failed, 35.2/s, about 8 s left``."""
-    counts = progress.counts()
-    skipped = f" ({counts.skipped:,} skipped)" if counts.skipped else ""
-    pieces = [
-        f"{counts.done:,} of {counts.tasks:,} done{skipped}",
-        f"{counts.running:,} running",
-        f"{counts.failed:,} failed",
-        f"{progress.tasks_per_second(now):.1f}/s",
-    ]
-    if eta_seconds is not None:
-        pieces.append(f"about {show_rough(eta_seconds)} left")
-    return ", ".join(pieces)
-
-
-def show_rough(seconds: float) -> str:
-    """The duration without milliseconds, which a forecast does not have."""
-    return f"{seconds:.0f} s" if seconds < 99.5 else show_seconds(seconds)
 
 
 def _bar(name: str, counts: TaskCounts, room: int) -> Table:

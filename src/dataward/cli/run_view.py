@@ -2,14 +2,18 @@
 
 import math
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live
 
-from dataward.cli.output import stderr_console, visible
-from dataward.cli.run_picture import log_line, picture
+from dataward.cli.complaints import visible
+from dataward.cli.output import stderr_console
+from dataward.cli.run_line import log_line
 from dataward.model.events import Event
 from dataward.reports.progress import RunProgress
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 LINE_SECONDS = 5.0
 FORECAST_SECONDS = 1.0  # a forecast looks at all tasks, too slow for four times a second
@@ -33,9 +37,7 @@ class RunView:
         self._line_due: float | None = None
         self._live: Live | None = None
         if not quiet and self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
-                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False
-            )
+            self._live = _live(self._console)
 
     def add(self, event: Event) -> None:
         self.progress.add(event)
@@ -65,7 +67,9 @@ class RunView:
             with suppress(OSError):
                 self._live.stop()
 
-    def _draw(self, live: Live, now: float) -> None:
+    def _draw(self, live: "Live", now: float) -> None:
+        from dataward.cli.run_picture import picture
+
         if not live.is_started:
             live.start()
         width, height = self._console.size
@@ -85,3 +89,10 @@ class RunView:
             self._forecast_due = now + FORECAST_SECONDS
             self._forecast = self.progress.eta_seconds(now)
         return self._forecast
+
+
+def _live(console: Console) -> "Live":
+    """A picture on that terminal. What draws it is loaded here: without a terminal, nobody does."""
+    from rich.live import Live
+
+    return Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)

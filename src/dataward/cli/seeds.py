@@ -1,86 +1,34 @@
 """``dataward seeds``: simulates many seeds with faults, and checks every invariant."""
 
-import os
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
-from enum import Enum
-from multiprocessing import get_context
 from typing import Annotated
 
-import typer
-from rich.progress import track
-
-from dataward.cli.exhaustive import try_exhaustively
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.output import print_json, stderr_console, stdout_console
-from dataward.generate import generate
-from dataward.model.workflow import Workflow
-from dataward.sim.campaign import impatient, run_trial, small_cluster
-from dataward.sim.earlier_run import EarlierRun, drawn_earlier_run
-from dataward.sim.faults import parse_faults
-from dataward.sim.healing import Healing
-from dataward.sim.odd_workflows import odd_workflow
-from dataward.strategies.registry import STRATEGIES
+from dataward.cli.parameters import Option
+from dataward.cli.seed_workflows import Workflows
 
-SHAPES = (
-    ("montage", 60),
-    ("cybershake", 50),
-    ("epigenomics", 60),
-    ("sipht", 60),
-    ("inspiral", 60),
-    ("fork-join", 40),
-    ("pipeline", 60),
-)
-
-
-class Workflows(Enum):
-    """Which workflows the seeds run."""
-
-    APPLICATIONS = "applications"
-    ODD = "odd"
-    MIXED = "mixed"
-
-
-CHUNK = 8
 SHOWN = 10  # failing seeds printed; --json has them all
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of one seed; ``problem`` is empty if every check passed."""
-
-    seed: int
-    workflow: str
-    problem: str
-    checks: int = 0
-    faults: int = 0
-    healing: Healing = field(default_factory=Healing)
-
-
 def seeds_command(
-    count: Annotated[int, typer.Option("--count", "-n", help="How many seeds.", min=1)] = 1000,
-    first: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="Replay just this one.")] = None,
-    faults: Annotated[str, typer.Option(help="What goes wrong, as for simulate.")] = "chaos",
+    count: Annotated[int, Option("--count", "-n", help="How many seeds.", min=1)] = 1000,
+    first: Annotated[int, Option(help="The first seed.")] = 0,
+    seed: Annotated[int | None, Option(help="Replay just this one.")] = None,
+    faults: Annotated[str, Option(help="What goes wrong, as for simulate.")] = "chaos",
     workflows: Annotated[
         Workflows,
-        typer.Option(
-            help="Small applications, odd workflows drawn from the seed, or both in turn."
-        ),
+        Option(help="Small applications, odd workflows drawn from the seed, or both in turn."),
     ] = Workflows.MIXED,
     exhaustive: Annotated[
-        bool, typer.Option("--exhaustive", help="Small worlds with every fault at every point.")
+        bool, Option("--exhaustive", help="Small worlds with every fault at every point.")
     ] = False,
     minutes: Annotated[
-        float, typer.Option(help="How long pairs of faults are tried, with --exhaustive.", min=0)
+        float, Option(help="How long pairs of faults are tried, with --exhaustive.", min=0)
     ] = 3.0,
     world: Annotated[
-        str | None,
-        typer.Option(help="Just this small world; or replay it, with the faults given."),
+        str | None, Option(help="Just this small world; or replay it, with the faults given.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Run small workflows under seeded faults and check every invariant after every event.
 
@@ -110,7 +58,16 @@ def seeds_command(
     - `dataward seeds --exhaustive --minutes 30`
     - `dataward seeds --exhaustive --world 'diamond,2,answer@17+crash n1@40'`
     """
+    from rich.progress import track
+
+    from dataward.cli.output import print_json, stderr_console, stdout_console
+    from dataward.cli.seed_trials import healing_line, verdicts_of
+    from dataward.sim.faults import parse_faults
+    from dataward.sim.healing import Healing
+
     if exhaustive or world is not None:
+        from dataward.cli.exhaustive import try_exhaustively
+
         try_exhaustively(world, minutes, json=json)
         return
     parse_faults(faults)
@@ -119,7 +76,7 @@ def seeds_command(
     verdicts = []
     watching = stderr_console()
     for verdict in track(
-        _verdicts(chosen, faults, workflows),
+        verdicts_of(chosen, faults, workflows),
         "seeds",
         total=len(chosen),
         console=watching,
@@ -143,51 +100,6 @@ def seeds_command(
             f"{hits:,} faults, {checks:,} checks, {time.perf_counter() - began:.0f} s",
             soft_wrap=True,
         )
-        stdout_console().print(f"healing: {_healing_line(healing)}", soft_wrap=True)
+        stdout_console().print(f"healing: {healing_line(healing)}", soft_wrap=True)
     if bad:
-        raise typer.Exit(ExitCode.FAILED)
-
-
-def _healing_line(healing: Healing) -> str:
-    """What was healed at all, in one line."""
-    totals = ((name.replace("_", " "), total) for name, total in asdict(healing).items())
-    return ", ".join(f"{name} {total:,.0f}" for name, total in totals if total) or "none"
-
-
-def _verdicts(chosen: list[int], faults: str, workflows: Workflows) -> Iterator[Verdict]:
-    """The verdicts in the order of the seeds, computed on all cores."""
-    if len(chosen) == 1:
-        yield try_seed(chosen[0], faults, workflows)
-        return
-    given = [faults] * len(chosen), [workflows] * len(chosen)
-    cores = len(os.sched_getaffinity(0))
-    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(try_seed, chosen, *given, chunksize=CHUNK)
-
-
-def try_seed(seed: int, faults: str, workflows: Workflows = Workflows.MIXED) -> Verdict:
-    """The verdict of one trial; any exception is its problem."""
-    workflow = workflow_of(seed, workflows)
-    strategy = impatient(STRATEGIES["adage"], seed)
-    try:
-        earlier = EarlierRun()
-        if workflows is not Workflows.APPLICATIONS:
-            earlier = drawn_earlier_run(workflow, seed)
-        plan = parse_faults(faults)
-        trial = run_trial(workflow, small_cluster(seed), strategy, plan, seed, earlier=earlier)
-    except Exception as error:
-        return Verdict(seed, workflow.name, f"{type(error).__name__}: {error}")
-    return Verdict(seed, workflow.name, "", trial.checks, trial.faults, trial.healing)
-
-
-_made: dict[int, Workflow] = {}
-
-
-def workflow_of(seed: int, workflows: Workflows) -> Workflow:
-    if workflows is Workflows.ODD or (workflows is Workflows.MIXED and seed % 2):
-        return odd_workflow(seed)
-    place = (seed // 2 if workflows is Workflows.MIXED else seed) % len(SHAPES)
-    if place not in _made:
-        name, tasks = SHAPES[place]
-        _made[place] = generate(name, tasks, seed=1)
-    return _made[place]
+        raise SystemExit(ExitCode.FAILED)

@@ -1,5 +1,6 @@
 """Turns ``--set name=value`` into settings."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from enum import Enum
 from typing import Any, TypeVar
@@ -9,6 +10,22 @@ from dataward.errors import SettingError
 S = TypeVar("S")
 
 
+def check_names(pairs: list[str], known: Mapping[str, Any], useless: Collection[str] = ()) -> None:
+    """Raise SettingError, with all that can be set, if a pair is not NAME=VALUE of a known name."""
+    for pair in pairs:
+        name, given, _ = pair.partition("=")
+        if name in known and not given:
+            raise SettingError(f"--set takes NAME=VALUE, as {name}={_shown(known[name])}")
+        if name not in known:
+            there_are = ", ".join(f"{n}={_shown(known[n])}" for n in known if n not in useless)
+            raise SettingError(f"no setting is called {name!r}; there are {there_are}")
+
+
+def values_of(settings: Any) -> dict[str, Any]:
+    """Every setting by name, with its present value."""
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
 def is_setting_of(settings: Any, pair: str) -> bool:
     """Whether ``name=value`` names one of these settings."""
     return pair.partition("=")[0] in {field.name for field in fields(settings)}
@@ -16,12 +33,11 @@ def is_setting_of(settings: Any, pair: str) -> bool:
 
 def change_settings(settings: S, pairs: list[str]) -> S:
     """The settings with these changes, each value read as the type of its field."""
-    known = {field.name: getattr(settings, field.name) for field in fields(settings)}  # type: ignore[arg-type]
+    known = values_of(settings)
+    check_names(pairs, known)
     changes = {}
     for pair in pairs:
-        name, given, text = pair.partition("=")
-        if not given or name not in known:
-            raise SettingError(f"no node setting is called {name!r}; there are {', '.join(known)}")
+        name, _, text = pair.partition("=")
         changes[name] = _read(name, text, known[name])
     return replace(settings, **changes)  # type: ignore[type-var]
 
@@ -45,4 +61,6 @@ def _read(name: str, text: str, present: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return value.value if isinstance(value, Enum) else str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()

@@ -1,81 +1,74 @@
 """``dataward simulate``: runs a workflow on simulated machines."""
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-from dataward.cli.output import (
-    plain_table,
-    print_json,
-    print_table,
-    print_warnings,
-    reading_file,
-    stderr_console,
-    stdout_console,
-    write_text,
-)
-from dataward.cli.strategy import chosen_strategy
-from dataward.errors import SettingError
-from dataward.formats import read_workflow
-from dataward.formats.platform_yaml import read_platform
-from dataward.model.events import Emit, Event, TaskFinished
-from dataward.model.platform import Placement, Platform, uniform_platform
-from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
-from dataward.model.workflow import Workflow
-from dataward.plan.bounds import makespan_bounds
-from dataward.reports.event_file import EventFileWriter
-from dataward.reports.gantt_svg import draw_run
-from dataward.reports.run_summary import RunSummary, RunTally
-from dataward.sim.faults import FaultPlan, inject, parse_faults
-from dataward.sim.simulation import Simulation
-from dataward.strategies.registry import STRATEGIES
-from dataward.strategies.strategy import Strategy
+from dataward.cli.parameters import Argument, Option
+from dataward.model.platform import Placement
 
 CORES_DEFAULT = 4  # ADAGE's nodes have four
-PATIENCE = 1000  # a run that takes this many times the lower bound is taken to be stuck
-
-_STRATEGIES = "\n".join(f"- **{s.name}**: {s.summary}" for s in STRATEGIES.values())
 
 
 def simulate_command(
-    file: Annotated[Path, typer.Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
-    nodes: Annotated[int, typer.Option(help="How many nodes.", min=1)] = 16,
+    file: Annotated[Path, Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
+    nodes: Annotated[int, Option(help="How many nodes.", min=1)] = 16,
     cores: Annotated[
         int | None,
-        typer.Option(
+        Option(
             help=f"Cores of each node; default {CORES_DEFAULT}, or as many as a task needs.", min=1
         ),
     ] = None,
-    bandwidth: Annotated[str, typer.Option(help="Each node's link, each way.")] = "1Gbps",
+    bandwidth: Annotated[str, Option(help="Each node's link, each way.")] = "1Gbps",
     platform: Annotated[
-        Path | None, typer.Option(help="A platform file (YAML) instead of equal nodes.")
+        Path | None, Option(help="A platform file (YAML) instead of equal nodes.")
     ] = None,
     inputs: Annotated[
-        Placement, typer.Option(help="Where inputs are: at an edge server, or spread over nodes.")
+        Placement, Option(help="Where inputs are: at an edge server, or spread over nodes.")
     ] = Placement.EDGE,
-    copies: Annotated[int, typer.Option(help="Copies of each spread input.", min=1)] = 1,
-    strategy: Annotated[
-        str, typer.Option(help="One or more strategies, with commas between.")
-    ] = "adage",
-    seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
+    copies: Annotated[int, Option(help="Copies of each spread input.", min=1)] = 1,
+    strategy: Annotated[str, Option(help="One or more strategies, with commas between.")] = "adage",
+    seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
     faults: Annotated[
         str,
-        typer.Option(help="What goes wrong: none, crashes, stragglers, chaos, or crash=0.2,..."),
+        Option(help="What goes wrong: none, crashes, stragglers, chaos, or crash=0.2,..."),
     ] = "none",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A node setting, as backups_max=1.")
+        list[str] | None,
+        Option("--set", help="A node setting, as backups_max=1; --set x=1 lists them."),
     ] = None,
-    retries: Annotated[int, typer.Option(help="How often to retry a failing task.", min=0)] = 0,
-    events: Annotated[Path | None, typer.Option(help="Write every event to this file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the run into this SVG file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
+    events: Annotated[Path | None, Option(help="Write every event to this file.")] = None,
+    plot: Annotated[Path | None, Option(help="Draw the run into this SVG file.")] = None,
+    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
+    """Run a workflow on simulated machines, by one or several strategies.
+
+    The nodes run their real code; time, disks, links and faults are simulated.
+
+    Examples:
+
+    - `dataward simulate montage.json --nodes 64`
+    - `dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`
+    - `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
+    - `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
+
+    Strategies:
+    """
+    from dataward.cli.output import print_json, print_warnings, reading_file, stderr_console
+    from dataward.cli.simulating import (
+        chosen_platform,
+        lower_bound_seconds,
+        print_results,
+        result_as_json,
+        simulated,
+    )
+    from dataward.cli.strategy import chosen_strategy
+    from dataward.errors import SettingError
+    from dataward.formats import read_workflow
+    from dataward.sim.faults import parse_faults
+    from dataward.strategies.registry import STRATEGIES
+
     chosen = [chosen_strategy(name, set_ or []) for name in strategy.split(",") if name]
     if not chosen:
         raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
@@ -85,222 +78,28 @@ def simulate_command(
     with reading_file(file):
         workflow = read_workflow(file)
         cores = cores or max(CORES_DEFAULT, int(workflow.cores.max()))
-    machines = _platform(platform, nodes, cores, bandwidth, inputs, copies)
+    machines = chosen_platform(platform, nodes, cores, bandwidth, inputs, copies)
     print_warnings(workflow, str(file))
-    bound = _lower_bound(workflow, machines)
+    bound = lower_bound_seconds(workflow, machines)
     results = []
     for each in chosen:
         began = time.perf_counter()
-        summary, count = _simulate(
+        summary, count = simulated(
             workflow, machines, each, seed, plan, retries, bound, events, plot
         )
         results.append((summary, count, time.perf_counter() - began))
     if json:
-        print_json([_as_json(summary, bound, n, wall) for summary, n, wall in results])
+        print_json([result_as_json(summary, bound, n, wall) for summary, n, wall in results])
     else:
-        _print(workflow, machines, seed, faults, bound, [summary for summary, _, _ in results])
+        print_results(
+            workflow, machines, seed, faults, bound, [summary for summary, _, _ in results]
+        )
     for path in filter(None, (events, plot)):
         stderr_console().print(f"wrote {path}", soft_wrap=True)
 
 
-simulate_command.__doc__ = f"""Run a workflow on simulated machines, by one or several strategies.
+def help_listing() -> str:
+    """The strategies, for the help."""
+    from dataward.strategies.registry import STRATEGIES
 
-The nodes run their real code; time, disks, links and faults are simulated.
-
-Examples:
-
-- `dataward simulate montage.json --nodes 64`
-- `dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`
-- `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
-- `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
-
-Strategies:
-
-{_STRATEGIES}
-"""
-
-
-def _platform(
-    file: Path | None, nodes: int, cores: int, bandwidth: str, inputs: Placement, copies: int
-) -> Platform:
-    if file is not None:
-        return read_platform(file)
-    equal = uniform_platform(nodes, cores=cores, bandwidth=parse_bandwidth(bandwidth))
-    return replace(equal, placement=inputs, copies=copies)
-
-
-def _lower_bound(workflow: Workflow, platform: Platform) -> float:
-    """The makespan that no schedule can beat; every node is taken to be as good as the best."""
-    machines = platform.machines
-    edge = platform.placement is Placement.EDGE
-    return makespan_bounds(
-        workflow,
-        nodes=len(machines),
-        cores=max(m.cores for m in machines),
-        bandwidth_bytes_per_second=max(m.down_bytes_per_second for m in machines),
-        speed=max(m.speed for m in machines),
-        edge_bandwidth_bytes_per_second=platform.origin_bytes_per_second if edge else None,
-    ).best_seconds
-
-
-def _simulate(
-    workflow: Workflow,
-    platform: Platform,
-    strategy: Strategy,
-    seed: int,
-    plan: FaultPlan,
-    retries: int,
-    bound: float,
-    events: Path | None,
-    plot: Path | None,
-) -> tuple[RunSummary, int]:
-    tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
-    kept: list[Event] = []
-    counter = _Counter()
-    sinks: list[Emit] = [tally.add, counter.add]
-    with ExitStack() as stack:
-        if events is not None:
-            sinks.append(stack.enter_context(EventFileWriter(events)).add)
-        if plot is not None:
-            sinks.append(kept.append)
-        sinks.append(stack.enter_context(_Bar(strategy.name, len(workflow))).add)
-        simulation = Simulation(
-            workflow,
-            platform,
-            strategy,
-            seed,
-            sinks,
-            retries=retries,
-            time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
-        )
-        inject(simulation, plan, 1.5 * bound)
-        simulation.run()
-    if plot is not None:
-        write_text(plot, draw_run(kept))
-    return tally.summary(), counter.count
-
-
-class _Counter:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, event: Event) -> None:
-        self.count += 1
-
-
-class _Bar:
-    """A progress bar of finished tasks, if stderr is a terminal."""
-
-    def __init__(self, name: str, total: int) -> None:
-        console = stderr_console()
-        self._progress = Progress(
-            TextColumn(name),
-            BarColumn(),
-            TextColumn("{task.completed:,} of {task.total:,} tasks"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._progress.add_task(name, total=total)
-        self._finished = 0
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def add(self, event: Event) -> None:
-        if isinstance(event, TaskFinished):
-            self._finished += 1
-            if self._finished % 16 == 0:
-                self._progress.update(self._task, completed=self._finished)
-
-
-def _as_json(summary: RunSummary, bound: float, count: int, wall: float) -> dict[str, Any]:
-    """The result for programs: first the keys that other programs rely on, then the rest."""
-    return {
-        "strategy": summary.strategy,
-        "nodes": summary.nodes,
-        "makespan_seconds": summary.makespan_seconds,
-        "lower_bound_seconds": bound,
-        "utilisation": summary.utilisation,
-        "bytes_moved": summary.bytes_moved,
-        "locality": summary.locality,
-        "replicas_run": summary.replicas_run,
-        "replicas_wasted": summary.replicas_wasted,
-        "messages": summary.messages + summary.store_calls,
-        "events": count,
-        "wall_seconds": wall,
-        "seed": summary.seed,
-        "cores": summary.cores,
-        "tasks": summary.tasks,
-        "complete": summary.complete,
-        "failed": summary.failed,
-        "speed_up": _ratio(summary.useful_seconds, summary.makespan_seconds),
-        "bytes_from_origin": summary.bytes_from_origin,
-        "wasted_seconds": summary.wasted_seconds,
-        "given": summary.given,
-        "taken_over": summary.taken_over,
-        "reopened": summary.reopened,
-        "crashes": summary.crashes,
-        "node_messages": summary.messages,
-        "store_calls": summary.store_calls,
-    }
-
-
-def _print(
-    workflow: Workflow,
-    platform: Platform,
-    seed: int,
-    faults: str,
-    bound: float,
-    results: list[RunSummary],
-) -> None:
-    console = stdout_console()
-    console.print(
-        f"{workflow.name}: {len(workflow):,} tasks on {len(platform.machines):,} nodes, "
-        f"{platform.cores:,} cores; seed {seed}, faults {faults}",
-        style="bold",
-        soft_wrap=True,
-    )
-    table = plain_table("", *(result.strategy for result in results))
-    rows: list[tuple[str, Callable[[RunSummary], str]]] = [
-        ("makespan", lambda r: show_seconds(r.makespan_seconds)),
-        ("over the lower bound", lambda r: _times(r.makespan_seconds, bound, ".2f", " x")),
-        ("speed-up", lambda r: _times(r.useful_seconds, r.makespan_seconds, ".1f")),
-        ("utilisation", lambda r: f"{r.utilisation:.1%}"),
-        ("bytes moved", lambda r: show_bytes(r.bytes_moved)),
-        ("  of them from the edge", lambda r: show_bytes(r.bytes_from_origin)),
-        ("input bytes found locally", lambda r: f"{r.locality:.1%}"),
-        ("tasks given", lambda r: f"{r.given:,}"),
-        ("replicas run", lambda r: f"{r.replicas_run:,}"),
-        ("runs wasted", lambda r: f"{r.replicas_wasted:,}"),
-        ("time wasted", lambda r: show_seconds(r.wasted_seconds)),
-        ("messages between nodes", lambda r: f"{r.messages:,}"),
-        ("calls to the store", lambda r: f"{r.store_calls:,}"),
-    ]
-    if any(r.crashes or r.taken_over or r.reopened for r in results):
-        rows += [
-            ("crashes", lambda r: f"{r.crashes:,}"),
-            ("tasks taken over", lambda r: f"{r.taken_over:,}"),
-            ("tasks run again for lost data", lambda r: f"{r.reopened:,}"),
-        ]
-    if any(r.failed for r in results):
-        rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
-    for name, show in rows:
-        table.add_row(name, *(show(result) for result in results))
-    print_table(console, table)
-    console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
-
-
-def _ratio(one: float, other: float) -> float | None:
-    """None if there is no such ratio: a workflow whose tasks take no time has a bound of 0."""
-    return one / other if other else None
-
-
-def _times(one: float, other: float, places: str, unit: str = "") -> str:
-    ratio = _ratio(one, other)
-    return "-" if ratio is None else f"{ratio:{places}}{unit}"
+    return "\n".join(f"- **{s.name}**: {s.summary}" for s in STRATEGIES.values())

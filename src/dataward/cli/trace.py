@@ -3,17 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dataward.cli.output import busy, print_json, stderr_console, stdout_console
-from dataward.reports.event_file import EventFileReader
-from dataward.reports.trace import write_chrome_trace
+from dataward.cli.parameters import Argument, Option
 
 
 def trace_command(
-    events: Annotated[Path, typer.Argument(help="An event list, as `simulate --events` writes.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the trace.")],
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    events: Annotated[Path, Argument(help="An event list, as `simulate --events` writes.")],
+    output: Annotated[Path, Option("--output", "-o", help="Where to write the trace.")],
+    json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Turn a run's events into a Chrome trace: nodes as processes, executors as threads.
 
@@ -23,6 +19,10 @@ def trace_command(
 
     - `dataward trace run.events -o trace.json`
     """
+    from dataward.cli.output import busy, print_json, stderr_console, stdout_console
+    from dataward.reports.event_file import EventFileReader
+    from dataward.reports.trace import write_chrome_trace
+
     reader = EventFileReader(events)
     with busy(f"reading {events}"):
         write_chrome_trace(reader, output)

@@ -1,22 +1,20 @@
 """``dataward why``: says why a task ran, was skipped, waits or failed."""
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from dataward.cli.parameters import Argument, Option
 
-from dataward.cli.output import busy, encodable, print_json, stdout_console, visible
-from dataward.cli.recorded import events_of, recorded_run, workflow_of
-from dataward.reports.why import why
-from dataward.runs.run_directory import RunFacts
+if TYPE_CHECKING:
+    from dataward.runs.run_directory import RunFacts
 
 
 def why_command(
-    task: Annotated[str, typer.Argument(help="The task's id.")],
+    task: Annotated[str, Argument(help="The task's id.")],
     run: Annotated[
-        str, typer.Option(help="A run, as montage.run or montage.run/2; default: the latest here.")
+        str, Option(help="A run, as montage.run or montage.run/2; default: the latest here.")
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Say in one sentence why a task ran, was skipped, waits or failed.
 
@@ -25,6 +23,11 @@ def why_command(
     - `dataward why mAdd_1`
     - `dataward why mAdd_1 --run montage.run/2`
     """
+    from dataward.cli.complaints import visible
+    from dataward.cli.output import busy, encodable, print_json, stdout_console
+    from dataward.cli.recorded import events_of, recorded_run, workflow_of
+    from dataward.reports.why import why
+
     record = recorded_run(run)
     workflow = workflow_of(record)
     with busy(f"reading {record.events}"):
@@ -37,6 +40,6 @@ def why_command(
         stdout_console().print(visible(answer), soft_wrap=True)
 
 
-def _seconds_since_its_begin(facts: RunFacts) -> float:
+def _seconds_since_its_begin(facts: "RunFacts") -> float:
     """The time since the run began; 0 if it was resumed, as the time in between does not count."""
     return max(time.time() - facts.began, 0.0) if facts.starts == 1 else 0.0

@@ -6,20 +6,13 @@ from pathlib import Path
 
 from dataward.errors import FormatError
 from dataward.formats.content import ReadLimits, file_chunks, unpacked
-from dataward.formats.dax import read_dax
 from dataward.formats.detect import HEAD_BYTES, Format, detect
-from dataward.formats.pegasus_yaml import read_pegasus_yaml
-from dataward.formats.wfformat_read import read_wfformat
-from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.edges import Edges
 from dataward.model.workflow import Workflow
 
 Reader = Callable[[Iterator[bytes], str], WorkflowBuilder]
 
-_READERS: dict[Format, Reader] = {
-    Format.WFFORMAT: read_wfformat,
-    Format.DAX: read_dax,
-    Format.PEGASUS_YAML: read_pegasus_yaml,
-}
 _DEFAULT_LIMITS = ReadLimits()
 
 
@@ -52,13 +45,28 @@ def _read(
     try:
         content = unpacked(chunks, source, limits)
         head = _head(content)
-        reader = _READERS[detect(head, source)]
+        reader = _reader(detect(head, source))
         builder = reader(chain([head], content), source)
         return builder.build(Edges.DECLARED if edges is None else edges)
     except RecursionError as error:
         raise FormatError(source, "is nested too deeply for a workflow") from error
     except MemoryError as error:
         raise FormatError(source, "needs more memory than there is") from error
+
+
+def _reader(format: Format) -> Reader:
+    """The reader of a format, loaded when a file is in it: most runs need neither XML nor YAML."""
+    if format is Format.DAX:
+        from dataward.formats.dax import read_dax
+
+        return read_dax
+    if format is Format.PEGASUS_YAML:
+        from dataward.formats.pegasus_yaml import read_pegasus_yaml
+
+        return read_pegasus_yaml
+    from dataward.formats.wfformat_read import read_wfformat
+
+    return read_wfformat
 
 
 def _head(content: Iterator[bytes]) -> bytes:

@@ -5,6 +5,7 @@ id; this module reads both. ``wfformat_flat`` reads the flat documents before 1.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -45,6 +46,20 @@ class _Lists(Struct):
     files: Raw = Raw()
 
 
+class _Executed(Struct):
+    """What a run has measured. ``datawardMeasured`` is our own addition to the format."""
+
+    tasks: Raw = Raw()
+    makespan: Any = msgspec.field(name="makespanInSeconds", default=0)
+    measured: Any = msgspec.field(name="datawardMeasured", default=False)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there was a run at all: a workflow that nobody ran yet has a makespan of 0."""
+        has_run = isinstance(self.makespan, int | float) and self.makespan > 0
+        return has_run or self.measured is True
+
+
 class _File(Struct, gc=False, rename="camel"):
     id: str
     size_in_bytes: int | float = 0
@@ -78,6 +93,7 @@ class Execution(Struct, gc=False, rename="camel"):
 _document = msgspec.json.Decoder(_Document)
 _workflow = msgspec.json.Decoder(_Workflow)
 _lists = msgspec.json.Decoder(_Lists)
+_executed = msgspec.json.Decoder(_Executed)
 _file = msgspec.json.Decoder(_File)
 _task = msgspec.json.Decoder(_Task)
 _children = msgspec.json.Decoder(_Children)
@@ -104,6 +120,7 @@ def read_wfformat(chunks: Iterator[bytes], source: str) -> WorkflowBuilder:
     if version in _FLAT:
         key, tasks = ("tasks", workflow.tasks) if given(workflow.tasks) else ("jobs", workflow.jobs)
         read_flat(pieces, builder, tasks, f"$.workflow.{key}")
+        builder.mark_measured()  # these versions describe nothing but runs
     else:
         _read_split(pieces, builder, workflow)
     return builder
@@ -130,9 +147,11 @@ def _read_split(pieces: Pieces, builder: WorkflowBuilder, workflow: _Workflow) -
         raise FormatError(pieces.source, "has no 'specification'", place="$.workflow")
     specification = pieces.piece(_lists, workflow.specification, _SPECIFICATION)
     _read_files(pieces, builder, pieces.elements(specification.files, f"{_SPECIFICATION}.files"))
-    executed = _Lists()
+    executed = _Executed()
     if given(workflow.execution):
-        executed = pieces.piece(_lists, workflow.execution, _EXECUTION)
+        executed = pieces.piece(_executed, workflow.execution, _EXECUTION)
+    if executed.is_measured:
+        builder.mark_measured()
     executions = _Executions(pieces, executed.tasks)
     place = f"{_SPECIFICATION}.tasks"
     _read_tasks(pieces, builder, pieces.elements(specification.tasks, place), executions, place)

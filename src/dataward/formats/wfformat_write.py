@@ -64,7 +64,10 @@ def _document(workflow: Workflow, version: str) -> Iterator[bytes]:
     yield b'],\n"files": ['
     yield from _lines(map(_File, workflow.file_ids, workflow.size_bytes.tolist()))
     yield b']\n},\n"execution": {\n"makespanInSeconds": %d,\n' % _MAKESPAN_SECONDS
-    yield b'"executedAt": "%b",\n"tasks": [' % _EXECUTED_AT.encode()
+    yield b'"executedAt": "%b",\n' % _EXECUTED_AT.encode()
+    if workflow.is_measured:
+        yield b'"datawardMeasured": true,\n'
+    yield b'"tasks": ['
     yield from _lines(_executions(workflow))
     yield b"]\n}\n}\n}\n"
 

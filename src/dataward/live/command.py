@@ -26,7 +26,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _NEWS = (signal.SIGCHLD, signal.SIGURG)
 _ENDED = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_IS_FULL = "the disk of its directory is full"
+_SAID_FULL = tuple(os.strerror(number).encode() for number in FULL)
+_LAST_WORDS_BYTES = 4096
 
 
 class Streams(NamedTuple):
@@ -136,7 +139,7 @@ class Commands:
         return Report(
             ended_at=now,
             timed_out=bool(why) and _is_out_of_time(limits, began),
-            error=why or _verdict(status, usage.ru_maxrss << 10, limits),
+            error=why or _verdict(status, usage.ru_maxrss << 10, limits, streams.stderr),
             exit_code=0 if killed_by else os.WEXITSTATUS(status),
             signal=killed_by,
             wall_seconds=now - began,
@@ -324,11 +327,11 @@ def resident_bytes(process: int) -> int:
 # --- what it says --------------------------------------------------------------------------------
 
 
-def _verdict(status: int, peak_bytes: int, limits: Limits) -> str:
+def _verdict(status: int, peak_bytes: int, limits: Limits, stderr: int) -> str:
     """Why a command that ended by itself failed; "" if it succeeded."""
     if status == 0:
         return ""
-    disk = _disk_full(".")
+    disk = _disk_full(".") or _disk_found_full(stderr)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL and limits.memory_bytes and peak_bytes > limits.memory_bytes:
@@ -352,8 +355,15 @@ def _disk_full(path: str) -> str:
     if free < max(1 << 20, room.f_blocks * room.f_frsize // 1000) or (
         room.f_files and not room.f_favail
     ):
-        return f"; the disk of its directory is full ({_shown(free)} left)"
+        return f"; {DISK_IS_FULL} ({_shown(free)} left)"
     return ""
+
+
+def _disk_found_full(stderr: int) -> str:
+    """A remark if a command says so itself: it may have made room again before it ended."""
+    begin = max(os.fstat(stderr).st_size - _LAST_WORDS_BYTES, 0)
+    said = os.pread(stderr, _LAST_WORDS_BYTES, begin)
+    return "; it found a disk full" if any(words in said for words in _SAID_FULL) else ""
 
 
 def _not_started(program: str, error: OSError) -> str:
@@ -368,8 +378,8 @@ def _not_started(program: str, error: OSError) -> str:
         return f"{program!r} is neither a program nor a script with a #! line"
     if error.errno == errno.E2BIG:
         return "its command is longer than the system allows"
-    if error.errno in _FULL:
-        return "the disk of its directory is full"
+    if error.errno in FULL:
+        return DISK_IS_FULL
     return f"{program!r} cannot be started ({error.strerror or error})"
 
 

@@ -5,6 +5,7 @@ large, still to be hashed. Small outputs are written through to the disk many at
 """
 
 import asyncio
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -252,7 +253,9 @@ def _remove(path: str) -> None:
 
 
 def _cannot_be_stored(error: OSError) -> DiskFull:
-    return DiskFull(f"an output cannot be stored: {error.strerror or error}")
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    why = "the disk of the depot is full" if is_full else error.strerror or str(error)
+    return DiskFull(f"an output cannot be stored: {why}")
 
 
 def _sync_all(paths: Sequence[str], directory: str) -> None:

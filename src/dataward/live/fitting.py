@@ -41,10 +41,15 @@ def fitted(
     return replace(strategy, settings=settings)
 
 
+def why_useless(name: str, machine: Slice) -> str:
+    """Why setting this would change nothing for nodes of one process; "" if it would."""
+    if name in _FOR_SEVERAL and machine.nodes == 1:
+        return _NOBODY_ELSE
+    return _MEANINGLESS.get(name, "")
+
+
 def check_settable(name: str, machine: Slice) -> None:
     """Raise SettingError if setting this would change nothing for nodes of one process."""
-    why = _MEANINGLESS.get(name, "")
-    if name in _FOR_SEVERAL and machine.nodes == 1:
-        why = _NOBODY_ELSE
+    why = why_useless(name, machine)
     if why:
         raise SettingError(f"{name} would change nothing here: {why}")

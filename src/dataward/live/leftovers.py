@@ -4,8 +4,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from dataward.live.trees import remove_tree
 
 PASSES_MAX = 10  # more would not help against a process that starts others faster than this
@@ -31,6 +29,8 @@ def kill_processes_in(directory: Path) -> None:
 
 
 def _kill_in(place: str) -> int:
+    import psutil
+
     found = 0
     for process in psutil.process_iter():
         with suppress(psutil.Error):

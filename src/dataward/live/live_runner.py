@@ -1,7 +1,7 @@
 """Runs a node's tasks in its runner processes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.depot_disk import DepotDisk
@@ -23,17 +23,20 @@ HOLD_UNAWAITED_SECONDS = 0.04
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """How much time, memory and log space a task may use.
-
-    A workflow's memory figures are often measured values, not limits, so a task is ended only when
-    it uses much more than its figure.
-    """
+    """How much time, memory and log space a task may use."""
 
     time_limit_seconds: float = 0.0  # 0: none
-    memory_ratio_max: float = 1.5
-    memory_bytes_spare: int = 64 << 20
+    memory_ratio_max: float = 1.0  # of the memory that the workflow gives a task
+    memory_bytes_spare: int = 0  # on top of that
     log_bytes_max: int = 256 << 20
     grace_seconds: float = 2.0
+
+    def for_measured(self) -> "RunnerSettings":
+        """The settings for a workflow whose memory figures were measured, and are no limits.
+
+        A task uses a little more the next time, so it is ended only if it uses much more.
+        """
+        return replace(self, memory_ratio_max=1.5, memory_bytes_spare=64 << 20)
 
     def limits(self, memory_bytes: int) -> Limits:
         """The limits of a task that declares this much memory; 0 if it declares none."""

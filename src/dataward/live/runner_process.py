@@ -12,6 +12,8 @@ from math import inf
 from types import ModuleType
 
 from dataward.live.command import (
+    DISK_IS_FULL,
+    FULL,
     Commands,
     Streams,
     adopt_orphans,
@@ -275,6 +277,8 @@ class RunnerProcess:
 
 
 def _surroundings(error: OSError) -> str:
+    if error.errno in FULL:
+        return DISK_IS_FULL
     what = f" ({error.filename})" if error.filename else ""
     return f"its directory could not be prepared or emptied: {error.strerror or error}{what}"
 

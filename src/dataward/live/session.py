@@ -5,12 +5,11 @@ they come.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
@@ -248,7 +247,7 @@ class Session:
             nodes=tuple(self._pools),
             incarnation=settings.incarnation,
             cores=machine.slots,
-            memory_bytes=psutil.virtual_memory().total / machine.nodes,
+            memory_bytes=_memory_bytes() / machine.nodes,
             kernel=self._kernel,
             random=seeded(id, settings.incarnation),
             store=self._store,
@@ -271,3 +270,8 @@ class Session:
 
         future = self._loop.run_in_executor(self._sync_thread, report_error)
         future.add_done_callback(lambda over: None if over.cancelled() else done(over.result()))
+
+
+def _memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from dataward.errors import (
     WorkflowError,
 )
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.edges import Edges
 from dataward.model.file_edges import (
     check_order,
     implied_parents,
@@ -41,14 +41,6 @@ CORES_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
 
 
-class Edges(Enum):
-    """Which edges order the tasks."""
-
-    DECLARED = "declared"  # only those the author wrote down: how a trace is read
-    FILES = "files"  # only those from the task that writes a file to a task that reads it
-    BOTH = "both"  # all of them: what a workflow needs to run
-
-
 class WorkflowBuilder:
     """Collects tasks and files, then builds an immutable ``Workflow``.
 
@@ -63,6 +55,7 @@ class WorkflowBuilder:
         check_name("workflow", name)
         self.name = name
         self._warnings: list[str] = []
+        self._is_measured = False
         # A task gets its number when first mentioned, which may be as another task's parent.
         # ``task`` defines it, and a workflow lists its tasks in the order of definition.
         self._number: dict[str, int] = {}
@@ -83,6 +76,10 @@ class WorkflowBuilder:
 
     def __len__(self) -> int:
         return len(self._defined)
+
+    def mark_measured(self) -> None:
+        """Say that run times and memory were measured in a run, so that memory is no limit."""
+        self._is_measured = True
 
     def warn(self, sentence: str) -> None:
         """Add a sentence about something odd in the source to the workflow's ``warnings``."""
@@ -199,6 +196,9 @@ class WorkflowBuilder:
     ) -> TaskId:
         """Add a task that runs a command, given as a line for the shell or as a list of words.
 
+        ``memory_bytes`` is what the command and its children may use: they are ended if they use
+        more, and a node runs at a time only what its memory has room for. 0 is no limit.
+
         ``{inputs}``, ``{outputs}``, ``{inputs[0]}`` and ``{outputs[0]}`` stand for the file names;
         every other brace is left alone, so ``awk '{print $1}'`` needs no escaping.
         """
@@ -288,7 +288,7 @@ class WorkflowBuilder:
         check_order(declared)
         self._warn_about_files(declared.file_ids)
         built = self._trace(declared) if edges is Edges.DECLARED else with_file_edges(declared)
-        return replace(built, warnings=tuple(self._warnings))
+        return replace(built, warnings=tuple(self._warnings), is_measured=self._is_measured)
 
     def _declared_edges(
         self, ids: Sequence[str], task_ids: Sequence[TaskId], edges: Edges

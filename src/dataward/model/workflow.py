@@ -44,7 +44,8 @@ class Workflow:
 
     ``inputs`` and ``outputs`` join tasks to files in the order the author gave; ``parents`` joins
     a task to the tasks it waits for. ``retries`` is -1 where the author did not say. ``warnings``
-    are sentences about what was odd in the source; equality ignores them.
+    are sentences about what was odd in the source. ``is_measured`` tells that run times and memory
+    are what a run has measured, not what its author allows. Equality ignores both.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Workflow:
     outputs: Adjacency
     parents: Adjacency
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    is_measured: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.task_ids)

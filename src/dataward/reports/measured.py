@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.edges import Edges
 from dataward.model.events import AttemptMeasured, Event, FileStored, TaskFinished
 from dataward.model.ids import AttemptId
 from dataward.model.states import TaskState
@@ -52,6 +53,7 @@ def measured_workflow(workflow: Workflow, runs: Iterable[Iterable[Event]]) -> Wo
     """
     found = Measurements(runs)
     builder = WorkflowBuilder(workflow.name)
+    builder.mark_measured()
     for file, size_bytes in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
         builder.file(file, found.sizes.get(file, size_bytes))
     unmeasured = 0

@@ -230,7 +230,7 @@ class WorkflowRun:
             lambda task: self._history.seconds_of(task, earlier),
         )
         self._pass = WorkflowPass(kernel, session, remaining, housekeeping, self._tick)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _signals_that_stop():
             with suppress(ValueError, RuntimeError):  # not the main thread: signals are not ours
                 asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
         try:
@@ -340,6 +340,12 @@ class WorkflowRun:
         if not is_first:
             for index, why in prepared.decision.due.items():
                 self._emit(TaskDue(now, ids[index], why))
+
+
+def _signals_that_stop() -> list[signal.Signals]:
+    """Ctrl-C, a request to end and a closed terminal, but for what ``nohup`` and shells ignore."""
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in stopping if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from dataward.model.builder import Edges, WorkflowBuilder
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.edges import Edges
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 

@@ -1,0 +1,68 @@
+"""Every command with one line about it; a command's module is loaded when it is asked for."""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from dataward import __version__
+from dataward.cli.parameters import UsageError, parameters_of
+from dataward.cli.parsing import HELP, asks_for_help, parse, similar
+
+COMMANDS = {
+    "run": "Run a workflow on this machine, for real.",
+    "generate": "Make a workflow of a known shape, of any size.",
+    "inspect": "Describe a workflow, and how fast it could be.",
+    "bound": "Compute the MATRIX paper's bound on any scheduler.",
+    "convert": "Write any workflow file as WfFormat.",
+    "simulate": "Run a workflow on simulated machines.",
+    "trace": "Turn a run's events into a trace for Perfetto.",
+    "seeds": "Check every invariant under many seeded faults.",
+    "runs": "List past runs and the one under way.",
+    "why": "Say why a task ran, was skipped, waits or failed.",
+    "logs": "Print what a task wrote to stdout and stderr.",
+    "export": "Write a run's workflow with what was measured.",
+    "clean": "Remove what old and interrupted runs have left.",
+}
+
+_ABOUT = """Runs workflows close to their data.
+
+Start here:
+
+- `dataward generate montage --tasks 100 -o montage.json`
+- `dataward inspect montage.json`
+- `dataward simulate montage.json --nodes 8 --plot run.svg`
+"""
+_CODES = "Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 130 Ctrl-C."
+
+
+def run(words: Sequence[str]) -> None:
+    """Do what the words of the command line ask for. Raises DatawardError, SystemExit."""
+    if not words or words[0] in HELP:
+        from dataward.cli.help_text import page_of_all
+
+        print(page_of_all(_ABOUT, COMMANDS, _CODES))
+    elif words[0] == "--version":
+        print(f"dataward {__version__}")
+    elif words[0] in COMMANDS:
+        _run_command(words[0], words[1:])
+    else:
+        what = "option" if words[0].startswith("-") else "command"
+        known = similar(words[0], ["--version", *HELP] if what == "option" else list(COMMANDS))
+        raise UsageError(f"there is no {what} {words[0]}{known}; see dataward --help")
+
+
+def _run_command(name: str, words: Sequence[str]) -> None:
+    """Call the function NAME_command of the module NAME with what the words say."""
+    module = import_module(f"dataward.cli.{name}")
+    function = getattr(module, f"{name}_command")
+    parameters = parameters_of(function)
+    if asks_for_help(words):
+        from dataward.cli.help_text import page_of_command
+
+        listing = getattr(module, "help_listing", None)
+        print(page_of_command(name, function, parameters, listing() if listing else ""))
+        return
+    try:
+        values = parse(words, parameters)
+    except UsageError as error:
+        raise UsageError(f"{error}; see dataward {name} --help") from None
+    function(**{p.key: values.get(p.key, p.default) for p in parameters})

@@ -1,0 +1,210 @@
+"""Simulates a workflow with one strategy, and prints the results of several."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dataward.cli.output import stderr_console, stdout_console, write_text
+from dataward.cli.tables import print_table
+from dataward.formats.platform_yaml import read_platform
+from dataward.model.events import Emit, Event, TaskFinished
+from dataward.model.platform import Placement, Platform, uniform_platform
+from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
+from dataward.model.workflow import Workflow
+from dataward.plan.bounds import makespan_bounds
+from dataward.reports.event_file import EventFileWriter
+from dataward.reports.gantt_svg import draw_run
+from dataward.reports.run_summary import RunSummary, RunTally
+from dataward.sim.faults import FaultPlan, inject
+from dataward.sim.simulation import Simulation
+from dataward.strategies.strategy import Strategy
+
+PATIENCE = 1000  # a run that takes this many times the lower bound is taken to be stuck
+
+
+def chosen_platform(
+    file: Path | None, nodes: int, cores: int, bandwidth: str, inputs: Placement, copies: int
+) -> Platform:
+    if file is not None:
+        return read_platform(file)
+    equal = uniform_platform(nodes, cores=cores, bandwidth=parse_bandwidth(bandwidth))
+    return replace(equal, placement=inputs, copies=copies)
+
+
+def lower_bound_seconds(workflow: Workflow, platform: Platform) -> float:
+    """The makespan that no schedule can beat; every node is taken to be as good as the best."""
+    machines = platform.machines
+    edge = platform.placement is Placement.EDGE
+    return makespan_bounds(
+        workflow,
+        nodes=len(machines),
+        cores=max(m.cores for m in machines),
+        bandwidth_bytes_per_second=max(m.down_bytes_per_second for m in machines),
+        speed=max(m.speed for m in machines),
+        edge_bandwidth_bytes_per_second=platform.origin_bytes_per_second if edge else None,
+    ).best_seconds
+
+
+def simulated(
+    workflow: Workflow,
+    platform: Platform,
+    strategy: Strategy,
+    seed: int,
+    plan: FaultPlan,
+    retries: int,
+    bound: float,
+    events: Path | None,
+    plot: Path | None,
+) -> tuple[RunSummary, int]:
+    tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
+    kept: list[Event] = []
+    counter = _Counter()
+    sinks: list[Emit] = [tally.add, counter.add]
+    with ExitStack() as stack:
+        if events is not None:
+            sinks.append(stack.enter_context(EventFileWriter(events)).add)
+        if plot is not None:
+            sinks.append(kept.append)
+        sinks.append(stack.enter_context(_Bar(strategy.name, len(workflow))).add)
+        simulation = Simulation(
+            workflow,
+            platform,
+            strategy,
+            seed,
+            sinks,
+            retries=retries,
+            time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
+        )
+        inject(simulation, plan, 1.5 * bound)
+        simulation.run()
+    if plot is not None:
+        write_text(plot, draw_run(kept))
+    return tally.summary(), counter.count
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, event: Event) -> None:
+        self.count += 1
+
+
+class _Bar:
+    """A progress bar of finished tasks, if stderr is a terminal."""
+
+    def __init__(self, name: str, total: int) -> None:
+        console = stderr_console()
+        self._progress = Progress(
+            TextColumn(name),
+            BarColumn(),
+            TextColumn("{task.completed:,} of {task.total:,} tasks"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task(name, total=total)
+        self._finished = 0
+
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, TaskFinished):
+            self._finished += 1
+            if self._finished % 16 == 0:
+                self._progress.update(self._task, completed=self._finished)
+
+
+def result_as_json(summary: RunSummary, bound: float, count: int, wall: float) -> dict[str, Any]:
+    """The result for programs: first the keys that other programs rely on, then the rest."""
+    return {
+        "strategy": summary.strategy,
+        "nodes": summary.nodes,
+        "makespan_seconds": summary.makespan_seconds,
+        "lower_bound_seconds": bound,
+        "utilisation": summary.utilisation,
+        "bytes_moved": summary.bytes_moved,
+        "locality": summary.locality,
+        "replicas_run": summary.replicas_run,
+        "replicas_wasted": summary.replicas_wasted,
+        "messages": summary.messages + summary.store_calls,
+        "events": count,
+        "wall_seconds": wall,
+        "seed": summary.seed,
+        "cores": summary.cores,
+        "tasks": summary.tasks,
+        "complete": summary.complete,
+        "failed": summary.failed,
+        "speed_up": _ratio(summary.useful_seconds, summary.makespan_seconds),
+        "bytes_from_origin": summary.bytes_from_origin,
+        "wasted_seconds": summary.wasted_seconds,
+        "given": summary.given,
+        "taken_over": summary.taken_over,
+        "reopened": summary.reopened,
+        "crashes": summary.crashes,
+        "node_messages": summary.messages,
+        "store_calls": summary.store_calls,
+    }
+
+
+def print_results(
+    workflow: Workflow,
+    platform: Platform,
+    seed: int,
+    faults: str,
+    bound: float,
+    results: list[RunSummary],
+) -> None:
+    console = stdout_console()
+    console.print(
+        f"{workflow.name}: {len(workflow):,} tasks on {len(platform.machines):,} nodes, "
+        f"{platform.cores:,} cores; seed {seed}, faults {faults}",
+        style="bold",
+        soft_wrap=True,
+    )
+    rows: list[tuple[str, Callable[[RunSummary], str]]] = [
+        ("makespan", lambda r: show_seconds(r.makespan_seconds)),
+        ("over the lower bound", lambda r: _times(r.makespan_seconds, bound, ".2f", " x")),
+        ("speed-up", lambda r: _times(r.useful_seconds, r.makespan_seconds, ".1f")),
+        ("utilisation", lambda r: f"{r.utilisation:.1%}"),
+        ("bytes moved", lambda r: show_bytes(r.bytes_moved)),
+        ("  of them from the edge", lambda r: show_bytes(r.bytes_from_origin)),
+        ("input bytes found locally", lambda r: f"{r.locality:.1%}"),
+        ("tasks given", lambda r: f"{r.given:,}"),
+        ("replicas run", lambda r: f"{r.replicas_run:,}"),
+        ("runs wasted", lambda r: f"{r.replicas_wasted:,}"),
+        ("time wasted", lambda r: show_seconds(r.wasted_seconds)),
+        ("messages between nodes", lambda r: f"{r.messages:,}"),
+        ("calls to the store", lambda r: f"{r.store_calls:,}"),
+    ]
+    if any(r.crashes or r.taken_over or r.reopened for r in results):
+        rows += [
+            ("crashes", lambda r: f"{r.crashes:,}"),
+            ("tasks taken over", lambda r: f"{r.taken_over:,}"),
+            ("tasks run again for lost data", lambda r: f"{r.reopened:,}"),
+        ]
+    if any(r.failed for r in results):
+        rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
+    headings = ("", *(result.strategy for result in results))
+    print_table(headings, [(name, *map(show, results)) for name, show in rows])
+    console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
+
+
+def _ratio(one: float, other: float) -> float | None:
+    """None if there is no such ratio: a workflow whose tasks take no time has a bound of 0."""
+    return one / other if other else None
+
+
+def _times(one: float, other: float, places: str, unit: str = "") -> str:
+    ratio = _ratio(one, other)
+    return "-" if ratio is None else f"{ratio:{places}}{unit}"

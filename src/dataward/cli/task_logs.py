@@ -1,0 +1,60 @@
+"""Finds the attempts at a task, and prints what one of them printed."""
+
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from dataward.cli.complaints import visible
+from dataward.cli.output import busy, stderr_console
+from dataward.cli.recorded import events_of, looking_into
+from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
+from dataward.model.ids import NOBODY, AttemptId
+from dataward.model.workflow import TaskId
+from dataward.runs.run_directory import RunRecord
+
+_STREAMS = {"out": "stdout", "err": "stderr"}
+
+
+def attempts_at(record: RunRecord, task: TaskId) -> tuple[list[AttemptId], AttemptId]:
+    """All attempts at the task, those that reached running last; and the one that won, if any."""
+    with busy(f"reading {record.events}"):
+        return _attempts_in(events_of(record), task)
+
+
+def _attempts_in(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], AttemptId]:
+    began: dict[AttemptId, None] = {}
+    winner = NOBODY
+    for event in events:
+        if isinstance(event, AttemptBegan) and event.task == task:
+            began[event.attempt] = None
+        elif isinstance(event, AttemptAdvanced) and event.task == task:
+            began.pop(event.attempt, None)  # so that it moves to the end
+            began[event.attempt] = None
+        elif isinstance(event, TaskFinished) and event.task == task:
+            winner = event.attempt
+    return list(began), winner if winner in began else NOBODY
+
+
+def print_streams(record: RunRecord, task: TaskId, attempt: AttemptId, streams: list[str]) -> None:
+    files = {stream: record.log_file(task, attempt, stream) for stream in streams}
+    filled = {stream: path for stream, path in files.items() if _has_something(path)}
+    if not filled:
+        where = " and ".join(_STREAMS[stream] for stream in streams)
+        say(f"{visible(task)} printed nothing on {where} (attempt {visible(attempt)})")
+    for stream, path in filled.items():
+        if len(filled) > 1:
+            print(f"==> {visible(task)} {visible(attempt)} {_STREAMS[stream]} <==", flush=True)
+        with looking_into(str(path)):
+            file = path.open("rb")
+        with file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+def _has_something(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def say(sentence: str) -> None:
+    stderr_console().print(sentence, soft_wrap=True)
