@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from dataward.model.builder import SIZE_BYTES_MAX, Edges, WorkflowBuilder
+from dataward.model.launch import launch_of
 from dataward.model.workflow import Workflow
 
 _any_text = st.text(
@@ -10,6 +11,8 @@ _any_text = st.text(
 )
 _plain_text = st.from_regex(r"[0-9a-zA-Z_.-]{1,12}", fullmatch=True)
 _any_word = st.text(st.characters(exclude_categories=["Cs"]))
+_variables = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0="), min_size=1)
+_values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
 @st.composite
@@ -22,6 +25,10 @@ def workflows(draw: st.DrawFn, *, plain: bool = False) -> Workflow:
     builder = WorkflowBuilder(draw(names))
     for file in files:
         builder.file(file, draw(st.integers(-1, SIZE_BYTES_MAX)))
+    a_file = st.sampled_from(["", *files])
+    launches = st.builds(
+        launch_of, a_file, a_file, a_file, st.dictionaries(_variables, _values, max_size=2)
+    )
     rank = draw(st.permutations(ids))
     for id in ids:
         earlier = rank[: rank.index(id)]
@@ -36,5 +43,6 @@ def workflows(draw: st.DrawFn, *, plain: bool = False) -> Workflow:
             cores=draw(st.integers(1, 1000)),
             memory_bytes=draw(st.integers(0, SIZE_BYTES_MAX)),
             retries=draw(st.none() | st.integers(0, 9)),
+            launch=draw(st.none() | launches),
         )
     return builder.build(Edges.DECLARED)

@@ -133,7 +133,9 @@ class _DaxReader:
 
     def on_stream(self, attributes: Attributes) -> None:
         if self.job is not None:
-            self.job.use(self.name_of_file(attributes), _STREAMS[self.path[-1]], self.line)
+            stream, file = self.path[-1], self.name_of_file(attributes)
+            self.job.streams[stream] = file
+            self.job.use(file, _STREAMS[stream], self.line)
 
     def on_file(self, attributes: Attributes) -> None:
         name = self.name_of_file(attributes)

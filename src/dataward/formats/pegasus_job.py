@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dataward.errors import FormatError, WorkflowError
 from dataward.formats.numerals import parse_number
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.launch import launch_of
 
 # "none" and "checkpoint" count as neither: only one job reads and writes a checkpoint, so the
 # checkpoint does not order jobs.
@@ -41,6 +42,8 @@ class PegasusJob:
     cores: int = 1
     memory_bytes: int = 0
     retries: int | None = None
+    streams: dict[str, str] = field(default_factory=dict)  # files by name, as stdin
+    env: dict[str, str] = field(default_factory=dict)
 
     def use(self, file: str, link: str, line: int) -> None:
         link = link.lower()
@@ -63,19 +66,28 @@ class PegasusJob:
                 self.memory_bytes = math.ceil(quantity(self.source, line, key, text) * 1_000_000)
             case ("dagman", "retry"):
                 self.retries = math.ceil(quantity(self.source, line, key, text))
+            case ("env", _):
+                self.env[key] = text
+
+    def command(self) -> list[str] | None:
+        """The words to execute. A job of which nothing tells how it is run has no command."""
+        if self.arguments is None and not self.streams:
+            return None
+        return [self.name, *words(self.arguments or "")]
 
     def add_to(self, builder: WorkflowBuilder) -> None:
         with placed(self.source, self.line):
             builder.task(
                 self.id,
                 name=self.name,
-                command=None if self.arguments is None else [self.name, *words(self.arguments)],
+                command=self.command(),
                 inputs=self.inputs,
                 outputs=self.outputs,
                 runtime_seconds=self.runtime_seconds,
                 cores=self.cores,
                 memory_bytes=self.memory_bytes,
                 retries=self.retries,
+                launch=launch_of(**self.streams, env=self.env),
             )
 
 

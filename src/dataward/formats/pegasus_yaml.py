@@ -77,7 +77,8 @@ class _PegasusReader:
             self.use(job, use)
         for key, link in _STREAMS.items():
             if key in fields:
-                self.uses_file(job, self.text(fields[key], key), link, fields[key].line)
+                job.streams[key] = self.text(fields[key], key)
+                self.uses_file(job, job.streams[key], link, fields[key].line)
         self.profiles(job, fields.get("profiles"))
         job.add_to(self.builder)
 
@@ -107,7 +108,7 @@ class _PegasusReader:
         if node is None:
             return
         for namespace, entries in self.mapping(node, "profiles").items():
-            if namespace.lower() not in ("pegasus", "dagman"):
+            if namespace.lower() not in ("pegasus", "dagman", "env"):
                 continue
             for key, value in self.mapping(entries, "a profile").items():
                 if isinstance(value.value, str):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from dataward.errors import BadValueError, SettingError
+from dataward.model.launch import Launch
 from dataward.model.workflow import Command, Workflow
 
 VERSIONS = ("1.5", "1.6")
@@ -45,6 +46,7 @@ class _Execution(Struct, gc=False, rename="camel"):
     command: _Command | UnsetType = UNSET
     memory_in_bytes: int | UnsetType = UNSET
     dataward_retries: int | UnsetType = UNSET
+    dataward_launch: dict[str, str | dict[str, str]] | UnsetType = UNSET
 
 
 def render(workflow: Workflow, version: str = "1.6") -> Iterator[bytes]:
@@ -121,7 +123,8 @@ def _executions(workflow: Workflow) -> Iterator[_Execution]:
         workflow.retries.tolist(),
         strict=True,
     )
-    for id, runtime, cores, command, memory, retries in rows:
+    for index, (id, runtime, cores, command, memory, retries) in enumerate(rows):
+        launch = workflow.launches.get(index)
         yield _Execution(
             id,
             runtime,
@@ -129,6 +132,7 @@ def _executions(workflow: Workflow) -> Iterator[_Execution]:
             UNSET if command is None else _command(id, command),
             memory or UNSET,
             UNSET if retries < 0 else retries,
+            UNSET if launch is None else _launch(launch),
         )
 
 
@@ -137,6 +141,11 @@ def _command(task: str, command: Command) -> _Command:
         if not word.isascii() and not _is_writable(word):
             raise BadValueError(f"task {task!r}", "command", command, "which is not valid Unicode")
     return _Command(command[0], command[1:]) if command else _Command()
+
+
+def _launch(launch: Launch) -> dict[str, str | dict[str, str]]:
+    given = {**launch._asdict(), "env": dict(launch.env)}
+    return {key: value for key, value in given.items() if value}
 
 
 def _is_writable(word: str) -> bool:

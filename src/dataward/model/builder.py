@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -30,7 +30,8 @@ from dataward.model.file_edges import (
     self_feeding,
     with_file_edges,
 )
-from dataward.model.function_calls import CallResult, call_command, name_of_call
+from dataward.model.function_calls import CALL, CallResult, call_command, name_of_call
+from dataward.model.launch import Launch, launch_of
 from dataward.model.names import check_name, stays_inside
 from dataward.model.workflow import Command, FileId, TaskId, Workflow
 
@@ -70,6 +71,7 @@ class WorkflowBuilder:
         self._place_of = array("i")
         self._task_names: list[str] = []
         self._commands: list[Command | None] = []
+        self._launches: dict[int, Launch] = {}
         self._runtimes = array("d")
         self._cores = array("i")
         self._memory = array("q")
@@ -123,8 +125,12 @@ class WorkflowBuilder:
         cores: int = 1,
         memory_bytes: int = 0,
         retries: int | None = None,
+        launch: Launch | None = None,
     ) -> TaskId:
-        """Add a task. ``after`` may name tasks that are added later."""
+        """Add a task. ``after`` may name tasks that are added later.
+
+        The files of a ``launch`` count as inputs and outputs, whether or not they are among those.
+        """
         number = self._mention(id)
         if self._place_of[number] >= 0:
             raise DuplicateTaskError(id)
@@ -138,7 +144,13 @@ class WorkflowBuilder:
             _refuse_needs(id, runtime_seconds, cores, memory_bytes)
         if retries is not None and not 0 <= retries <= RETRIES_MAX:
             raise BadValueError(f"task {id!r}", "retries", retries, f"not 0 to {RETRIES_MAX}")
+        if launch is not None:
+            _check_launch(id, launch, command)
+            inputs = [*inputs, launch.stdin] if launch.stdin else inputs
+            outputs = [*outputs, *launch.printed]
         place = self._place_of[number] = len(self._defined)
+        if launch is not None:
+            self._launches[place] = launch
         self._defined.append(number)
         self._task_names.append(name or id)
         self._commands.append(None if command is None else tuple(command))
@@ -196,11 +208,19 @@ class WorkflowBuilder:
         cores: int = 1,
         memory_bytes: int = 0,
         retries: int | None = None,
+        stdin: str = "",
+        stdout: str = "",
+        stderr: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> TaskId:
         """Add a task that runs a command, given as a line for the shell or as a list of words.
 
         ``{inputs}``, ``{outputs}``, ``{inputs[0]}`` and ``{outputs[0]}`` stand for the file names;
         every other brace is left alone, so ``awk '{print $1}'`` needs no escaping.
+
+        ``stdin`` is a file that the command reads from; what it prints goes to the files ``stdout``
+        and ``stderr``, which may be the same. They are an input and outputs too, without being
+        listed as such. ``env`` has variables that are set besides those of the caller.
         """
         words = expand(command, inputs, outputs)
         program = (command.split() or [""])[0] if isinstance(command, str) else words[0]
@@ -216,6 +236,7 @@ class WorkflowBuilder:
             cores=cores,
             memory_bytes=memory_bytes,
             retries=retries,
+            launch=launch_of(stdin, stdout, stderr, env),
         )
 
     def call(
@@ -284,6 +305,7 @@ class WorkflowBuilder:
             inputs=Adjacency.from_pairs(*_pair(self._inputs), count),
             outputs=Adjacency.from_pairs(*_pair(self._outputs), count),
             parents=self._declared_edges(ids, task_ids, edges),
+            launches=dict(self._launches),
         )
         check_order(declared)
         self._warn_about_files(declared.file_ids)
@@ -414,6 +436,26 @@ def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int
     if not 1 <= cores <= CORES_MAX:
         raise BadValueError(owner, "cores", cores, f"not between 1 and {CORES_MAX}")
     raise BadValueError(owner, "memory", memory_bytes, f"not between 0 and {SIZE_BYTES_MAX} bytes")
+
+
+def _check_launch(id: str, launch: Launch, command: Sequence[str] | None) -> None:
+    owner = f"task {id!r}"
+    if command and command[0] == CALL:
+        problem = "but it calls a function, which has neither streams nor variables of its own"
+        raise BadValueError(owner, "launch", tuple(launch), problem)
+    for name, value in launch.env:
+        if not name or "=" in name or "\0" in name + value or not _is_text(name + value):
+            problem = "which cannot be a variable of its environment"
+            raise BadValueError(owner, "variable", f"{name}={value}" if name else name, problem)
+
+
+def _is_text(text: str) -> bool:
+    """Whether the text can be written to a file; a lone surrogate cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _int32(numbers: "array[int]") -> Indices:

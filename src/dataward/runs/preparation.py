@@ -267,5 +267,6 @@ def remaining_workflow(
             cores=task.cores,
             memory_bytes=task.memory_bytes,
             retries=task.retries,
+            launch=task.launch,
         )
     return builder.build()
