@@ -22,6 +22,7 @@ from dataward.live.live_runner import RunnerSettings
 from dataward.live.session import Slice
 from dataward.model.parameters import parse_parameters, with_parameters
 from dataward.model.quantities import parse_seconds
+from dataward.model.wrapping import wrapped
 from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
 from dataward.runs.preparation import stem_of
@@ -78,6 +79,10 @@ def run_command(
     time_limit: Annotated[
         str, typer.Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
     ] = "",
+    wrap: Annotated[
+        list[str] | None,
+        typer.Option(help="Run every command by another, or TYPE= and one for tasks of a type."),
+    ] = None,
     strategy: Annotated[str, typer.Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
@@ -104,6 +109,8 @@ def run_command(
     - `dataward run montage.json --resume`
     - `dataward run words.json merged.txt --dry-run`
     - `dataward run words.json --force count --set-param lang=en`
+    - `dataward run blast.json --wrap 'apptainer exec blast.sif {command}'`
+    - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     """
     changes = set_ or []
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
@@ -122,7 +129,7 @@ def run_command(
     with reading_file(file):
         workflow = with_parameters(read_workflow(file), parse_parameters(parameters or []))
     print_warnings(workflow, str(file))
-    workflow, request = asked_for(workflow, file, targets or [], force or [])
+    workflow, request = asked_for(wrapped(workflow, wrap or ()), file, targets or [], force or [])
     options = replaced(options, request=request)
     directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
     if resume and not directory.exists():
@@ -139,8 +146,10 @@ def run_command(
             slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
             keep=keep if keep != "auto" else None, time_limit=time_limit or None,
             strategy=strategy if strategy != "adage" else None,
-        ) + [word for change in changes for word in ("--set", change)]  # fmt: skip
+        )  # fmt: skip
+        given += [word for change in changes for word in ("--set", change)]
         given += [word for change in parameters or () for word in ("--set-param", change)]
+        given += [word for line in wrap or () for word in ("--wrap", line)]
         given += targets or []
         one = OneRun(workflow, file, directory, options, resume=resume, given=given)
         end = one.run(stack, events, quiet=quiet or json)
