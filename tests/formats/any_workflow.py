@@ -24,7 +24,8 @@ def workflows(draw: st.DrawFn, *, plain: bool = False) -> Workflow:
     some_files = st.lists(st.sampled_from(files), max_size=4) if files else st.just([])
     builder = WorkflowBuilder(draw(names))
     for file in files:
-        builder.file(file, draw(st.integers(-1, SIZE_BYTES_MAX)))
+        path = draw(st.just("") | names)
+        builder.file(file, draw(st.integers(-1, SIZE_BYTES_MAX)), path=path)
     a_file = st.sampled_from(["", *files])
     launches = st.builds(
         launch_of, a_file, a_file, a_file, st.dictionaries(_variables, _values, max_size=2)

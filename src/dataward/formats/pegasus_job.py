@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dataward.errors import FormatError, WorkflowError
 from dataward.formats.numerals import parse_number
+from dataward.formats.pegasus_catalogs import Catalogs, Edition
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.launch import launch_of
 
@@ -35,6 +36,7 @@ class PegasusJob:
     line: int
     id: str
     name: str
+    edition: Edition = ("", "")
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     arguments: str | None = None
@@ -69,25 +71,28 @@ class PegasusJob:
             case ("env", _):
                 self.env[key] = text
 
-    def command(self) -> list[str] | None:
+    def command(self, program: str) -> list[str] | None:
         """The words to execute. A job of which nothing tells how it is run has no command."""
-        if self.arguments is None and not self.streams:
+        if self.arguments is None and not self.streams and not program:
             return None
-        return [self.name, *words(self.arguments or "")]
+        return [program or self.name, *words(self.arguments or "")]
 
-    def add_to(self, builder: WorkflowBuilder) -> None:
+    def add_to(self, builder: WorkflowBuilder, catalogs: Catalogs) -> None:
+        """Add the job as a task. A catalog's variables go before the job's own, as for Pegasus."""
+        known = catalogs.transformation(self.name, self.edition)
+        env = {**self.env, **known.variables} if known else self.env
         with placed(self.source, self.line):
             builder.task(
                 self.id,
                 name=self.name,
-                command=self.command(),
+                command=self.command(known.placed.path if known else ""),
                 inputs=self.inputs,
                 outputs=self.outputs,
                 runtime_seconds=self.runtime_seconds,
                 cores=self.cores,
                 memory_bytes=self.memory_bytes,
                 retries=self.retries,
-                launch=launch_of(**self.streams, env=self.env),
+                launch=launch_of(**self.streams, env=env),
             )
 
 

@@ -49,6 +49,7 @@ class _Lists(Struct):
 class _File(Struct, gc=False, rename="camel"):
     id: str
     size_in_bytes: int | float = 0
+    dataward_path: str = ""  # our own addition to the format
 
 
 class _Task(Struct, gc=False, rename="camel"):
@@ -153,7 +154,7 @@ def _read_files(pieces: Pieces, builder: WorkflowBuilder, raws: Sequence[Raw]) -
         place = f"{_SPECIFICATION}.files[{index}]"
         file = pieces.piece(_file, raw, place)
         try:
-            builder.file(file.id, whole_bytes(file.size_in_bytes))
+            builder.file(file.id, whole_bytes(file.size_in_bytes), path=file.dataward_path)
         except WorkflowError as error:
             raise FormatError(pieces.source, str(error), place=place) from error
 

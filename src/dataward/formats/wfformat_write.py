@@ -32,6 +32,7 @@ class _Task(Struct, gc=False, rename="camel"):
 class _File(Struct, gc=False, rename="camel"):
     id: str
     size_in_bytes: int
+    dataward_path: str | UnsetType = UNSET
 
 
 class _Command(Struct, gc=False):
@@ -64,7 +65,7 @@ def _document(workflow: Workflow, version: str) -> Iterator[bytes]:
     yield b'"tasks": ['
     yield from _lines(_tasks(workflow))
     yield b'],\n"files": ['
-    yield from _lines(map(_File, workflow.file_ids, workflow.size_bytes.tolist()))
+    yield from _lines(_files(workflow))
     yield b']\n},\n"execution": {\n"makespanInSeconds": %d,\n' % _MAKESPAN_SECONDS
     yield b'"executedAt": "%b",\n"tasks": [' % _EXECUTED_AT.encode()
     yield from _lines(_executions(workflow))
@@ -111,6 +112,12 @@ def _tasks(workflow: Workflow) -> Iterator[_Task]:
             [file[i] for i in inputs],
             [file[i] for i in outputs],
         )
+
+
+def _files(workflow: Workflow) -> Iterator[_File]:
+    where = workflow.locations
+    for file, size in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
+        yield _File(file, size, where.get(file, UNSET))
 
 
 def _executions(workflow: Workflow) -> Iterator[_Execution]:

@@ -78,6 +78,7 @@ class WorkflowBuilder:
         self._retries = array("i")
         self._file_number: dict[str, int] = {}
         self._sizes = array("q")
+        self._locations: dict[FileId, str] = {}
         self._resized: dict[int, int] = {}
         self._inputs = (array("i"), array("i"))
         self._outputs = (array("i"), array("i"))
@@ -90,8 +91,11 @@ class WorkflowBuilder:
         """Add a sentence about something odd in the source to the workflow's ``warnings``."""
         self._warnings.append(sentence)
 
-    def file(self, id: str, size_bytes: int = -1) -> FileId:
-        """Declare a file; if given several sizes, the largest is kept: a plan must allow for it."""
+    def file(self, id: str, size_bytes: int = -1, *, path: str = "") -> FileId:
+        """Declare a file; if given several sizes, the largest is kept: a plan must allow for it.
+
+        ``path`` says where a file is that no task writes, if it is not beside the workflow.
+        """
         number = self._file_number.get(id)
         if number is None:
             check_name("file", id)
@@ -99,6 +103,9 @@ class WorkflowBuilder:
             self._sizes.append(-1)
         if size_bytes != -1:
             self._set_size(number, id, size_bytes)
+        if path:
+            check_name("path of a file", path)
+            self._locations[FileId(id)] = path
         return FileId(id)
 
     def _set_size(self, number: int, id: str, size_bytes: int) -> None:
@@ -306,6 +313,7 @@ class WorkflowBuilder:
             outputs=Adjacency.from_pairs(*_pair(self._outputs), count),
             parents=self._declared_edges(ids, task_ids, edges),
             launches=dict(self._launches),
+            locations=dict(self._locations),
         )
         check_order(declared)
         self._warn_about_files(declared.file_ids)

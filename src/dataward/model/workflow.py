@@ -47,7 +47,8 @@ class Workflow:
 
     ``inputs`` and ``outputs`` join tasks to files in the order the author gave; ``parents`` joins
     a task to the tasks it waits for. ``retries`` is -1 where the author did not say. ``launches``
-    has the few tasks that need one, by index. ``warnings`` are sentences about what was odd in the
+    has the few tasks that need one, by index; ``locations`` the paths of files that are not beside
+    the workflow, where relative paths start. ``warnings`` are sentences about what was odd in the
     source; equality ignores them.
     """
 
@@ -65,6 +66,7 @@ class Workflow:
     outputs: Adjacency
     parents: Adjacency
     launches: Mapping[int, Launch] = field(default_factory=dict)
+    locations: Mapping[FileId, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
@@ -79,6 +81,7 @@ class Workflow:
             and self.task_names == other.task_names
             and self.commands == other.commands
             and self.launches == other.launches
+            and self.locations == other.locations
             and self.file_ids == other.file_ids
             and np.array_equal(self.runtime_seconds, other.runtime_seconds)
             and np.array_equal(self.cores, other.cores)
