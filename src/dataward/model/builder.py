@@ -32,7 +32,7 @@ from dataward.model.file_edges import (
 )
 from dataward.model.function_calls import CALL, CallResult, call_command, name_of_call
 from dataward.model.launch import Launch, launch_of
-from dataward.model.names import check_name, stays_inside
+from dataward.model.names import check_name, is_directory, stays_inside
 from dataward.model.workflow import Command, FileId, TaskId, Workflow
 
 # An exbibyte in one file or three thousand years in one task is a unit mistake, not a workload.
@@ -451,6 +451,9 @@ def _check_launch(id: str, launch: Launch, command: Sequence[str] | None) -> Non
     if command and command[0] == CALL:
         problem = "but it calls a function, which has neither streams nor variables of its own"
         raise BadValueError(owner, "launch", tuple(launch), problem)
+    for file in launch[:3]:
+        if is_directory(file):
+            raise BadValueError(owner, "stream", file, "but a directory cannot be one")
     for name, value in launch.env:
         if not name or "=" in name or "\0" in name + value or not _is_text(name + value):
             problem = "which cannot be a variable of its environment"

@@ -25,10 +25,21 @@ def check_name(what: str, name: str) -> None:
         raise BadNameError(what, name, f"contains the control character {match.group()!r}")
 
 
+def is_directory(file: str) -> bool:
+    """Whether a file's name stands for a whole directory: its names and contents as one content."""
+    return file.endswith("/")
+
+
+def without_slash(file: str) -> str:
+    """A file's name as a path, also if it stands for a directory."""
+    return file.removesuffix("/")
+
+
 def stays_inside(file: str) -> bool:
     """Whether a file's name, taken as a path, stays within the directory it is resolved in."""
     if _PLAIN.fullmatch(file):
         return True
+    file = without_slash(file)
     if file.startswith(("/", "\\", "~")) or re.match("[A-Za-z]:", file):
         return False
     parts = file.replace("\\", "/").split("/")

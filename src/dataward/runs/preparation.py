@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dataward.live.depot_disk import Place
+from dataward.live.packed_tree import tree_fingerprint
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
+from dataward.model.names import is_directory
 from dataward.model.operations import Earlier
 from dataward.model.runnable import as_run
 from dataward.model.workflow import FileId, TaskId, Workflow
@@ -130,8 +132,12 @@ class Preparer:
             path = self._inputs.find(file)
             assert path is not None, "runnable has found it"
             absolute = path.absolute()
-            digest = self._seen.digest_of(absolute)
-            self.inputs[file] = Place(str(absolute), absolute.stat().st_size, digest, True)
+            size_bytes = absolute.stat().st_size
+            if is_directory(file):
+                size_bytes, _ = tree_fingerprint(str(absolute))
+            self.inputs[file] = Place(
+                str(absolute), size_bytes, self._seen.digest_as(file, absolute), True
+            )
             yield done
         self._seen.save()  # if there is no directory yet, nothing is saved
 
