@@ -83,11 +83,15 @@ def test_contents_cannot_pass_for_entries() -> None:
     ("data", "said"),
     [
         (b"something else", "no packed directory"),
+        (b"dataward tree 1\nf\x01", "end is missing"),
+        (b"dataward tree 1\nf\x01\0\0\0\x09\0\0\0\0\0\0\0ab", "end is missing"),
         (b"dataward tree 1\nf\x05\0\0\0\0\0\0\0\0\0\0\0../up", "outside"),
         (b"dataward tree 1\nf\x02\0\0\0\0\0\0\0\0\0\0\0/a", "outside"),
     ],
 )
-def test_a_packed_directory_never_leads_out_of_where_it_is_unpacked(data: bytes, said: str) -> None:
+def test_a_packed_directory_that_is_damaged_or_leads_out_of_its_place_is_refused(
+    data: bytes, said: str
+) -> None:
     Path("packed").write_bytes(data)
 
     with pytest.raises(OSError, match=said):

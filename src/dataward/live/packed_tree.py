@@ -1,7 +1,7 @@
 """A directory as one file: its names, executable bits and contents, the same wherever it is packed.
 
 A depot holds a directory packed, as one content with one digest; so nodes copy, check and remove it
-as any other file. Runner processes load this module, so it imports little.
+as any other file.
 """
 
 import os
@@ -15,6 +15,7 @@ MAGIC = b"dataward tree 1\n"
 HEAD = Layout("<cIQ")  # the kind of an entry, the length of its name, its size
 DIRECTORY, FILE, EXECUTABLE = b"d", b"f", b"x"
 CHUNK_BYTES = 1 << 20
+_CUT_OFF = "it is a packed directory whose end is missing"
 
 
 class OddEntry(Exception):  # noqa: N818 - says what is wrong with a directory
@@ -123,6 +124,8 @@ def unpack(path: str, top: str) -> None:
         if file.read(len(MAGIC)) != MAGIC:
             raise OSError(0, "it is no packed directory", path)
         while head := file.read(HEAD.size):
+            if len(head) < HEAD.size:
+                raise OSError(0, _CUT_OFF, path)
             kind, length, size_bytes = HEAD.unpack(head)
             name = file.read(length)
             if name.startswith(b"/") or b".." in name.split(b"/"):
@@ -135,6 +138,8 @@ def unpack(path: str, top: str) -> None:
             with open(os.open(os.path.join(place, name), flags, mode), "wb") as copy:
                 while size_bytes and (chunk := file.read(min(size_bytes, CHUNK_BYTES))):
                     size_bytes -= copy.write(chunk)
+            if size_bytes:
+                raise OSError(0, _CUT_OFF, path)
 
 
 def tree_fingerprint(top: str) -> tuple[int, int]:

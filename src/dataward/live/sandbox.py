@@ -12,11 +12,14 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from dataward.live.orders import Input, Written
-from dataward.live.packed_tree import Entry, OddEntry, entries_of, pack, tree_fingerprint, unpack
 from dataward.live.trees import open_directories, remove_tree
-from dataward.model.names import is_directory, without_slash
+from dataward.model.directories import is_directory, without_slash
+
+if TYPE_CHECKING:
+    from dataward.live.packed_tree import Entry
 
 HASHED_HERE_BYTES = 1 << 20
 CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
@@ -65,6 +68,8 @@ class Sandbox:
             if file.outside:
                 os.symlink(file.path, without_slash(file.name))
             elif is_directory(file.name):
+                from dataward.live.packed_tree import unpack
+
                 unpack(file.path, without_slash(file.name))
             else:
                 self._link(file)
@@ -109,8 +114,10 @@ class Sandbox:
             for name, of in zip(outputs, found, strict=True)
         )
 
-    def _entries(self, name: str) -> list[Entry]:
-        """What is in a directory, all of it readable."""
+    def _entries(self, name: str) -> "list[Entry]":
+        """What is in a directory."""
+        from dataward.live.packed_tree import OddEntry, entries_of
+
         top = without_slash(name)
         if not os.path.lexists(top):
             raise BadOutput(_not_written(name))
@@ -130,7 +137,9 @@ class Sandbox:
     def _is_inside(self, path: str) -> bool:
         return os.path.realpath(path).startswith(self.directory + os.sep)
 
-    def _pack(self, name: str, entries: list[Entry], depot: str) -> Written:
+    def _pack(self, name: str, entries: "list[Entry]", depot: str) -> Written:
+        from dataward.live.packed_tree import pack
+
         word = self._next_word()
         path = f"{depot}/incoming/{word}"
         os.makedirs(f"{depot}/incoming", exist_ok=True)
@@ -241,6 +250,8 @@ def _fingerprint(file: Input) -> tuple[int, int]:
             raise InputChanged(f"its input {file.name!r} is not there any more") from None
         raise InputGone(file.name) from None
     if file.outside and is_directory(file.name):
+        from dataward.live.packed_tree import tree_fingerprint
+
         return tree_fingerprint(file.path)
     if not (file.outside or status.st_mode & stat.S_IRUSR):
         os.chmod(file.path, READ_ONLY | status.st_mode & EXECUTABLE)

@@ -24,6 +24,7 @@ from dataward.errors import (
     WorkflowError,
 )
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.directories import is_directory
 from dataward.model.file_edges import (
     check_order,
     implied_parents,
@@ -32,7 +33,7 @@ from dataward.model.file_edges import (
 )
 from dataward.model.function_calls import CALL, CallResult, call_command, name_of_call
 from dataward.model.launch import Launch, launch_of
-from dataward.model.names import check_name, is_directory, stays_inside
+from dataward.model.names import check_name, stays_inside
 from dataward.model.workflow import Command, FileId, TaskId, Workflow
 
 # An exbibyte in one file or three thousand years in one task is a unit mistake, not a workload.

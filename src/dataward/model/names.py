@@ -6,6 +6,7 @@ Names come from outside and end up on terminals, in file systems and in other pr
 import re
 
 from dataward.errors import BadNameError
+from dataward.model.directories import without_slash
 
 # Control characters garble terminals and split lines; lone surrogates cannot be written as UTF-8.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -23,16 +24,6 @@ def check_name(what: str, name: str) -> None:
         raise BadNameError(what, name, f"is longer than {LENGTH_MAX} characters")
     if match := _FORBIDDEN.search(name):
         raise BadNameError(what, name, f"contains the control character {match.group()!r}")
-
-
-def is_directory(file: str) -> bool:
-    """Whether a file's name stands for a whole directory: its names and contents as one content."""
-    return file.endswith("/")
-
-
-def without_slash(file: str) -> str:
-    """A file's name as a path, also if it stands for a directory."""
-    return file.removesuffix("/")
 
 
 def stays_inside(file: str) -> bool:

@@ -9,8 +9,9 @@ from dataward.errors import (
     MissingInputError,
     NoCommandError,
 )
+from dataward.model.directories import is_directory, without_slash
 from dataward.model.file_edges import with_file_edges
-from dataward.model.names import is_directory, stays_inside, without_slash
+from dataward.model.names import stays_inside
 from dataward.model.workflow import FileId, Workflow
 
 

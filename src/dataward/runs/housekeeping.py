@@ -18,7 +18,7 @@ from dataward.live.durability import sync_files, sync_path
 from dataward.live.packed_tree import unpack
 from dataward.live.sandbox import EXECUTABLE
 from dataward.live.trees import remove_tree
-from dataward.model.names import is_directory
+from dataward.model.directories import is_directory
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.keeping import Keeping
 from dataward.runs.preparation import Preparation

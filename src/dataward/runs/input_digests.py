@@ -19,8 +19,7 @@ from dataward.errors import DatawardError, FormatError
 from dataward.live.depot_disk import Place
 from dataward.live.file_digest import file_digest
 from dataward.live.packed_tree import OddEntry, entries_of, tree_digest
-from dataward.model.names import is_directory
-from dataward.model.workflow import FileId
+from dataward.model.directories import is_directory
 from dataward.stores.journal import Journal
 
 VERSION = 1  # grows when what is remembered changes its meaning
@@ -92,7 +91,7 @@ class InputDigests:
             self._remembered[key] = _Seen(_look(status), place.digest)
             self._is_saved = False
 
-    def digest_as(self, file: FileId, path: Path) -> str:
+    def digest_as(self, file: str, path: Path) -> str:
         """The digest of a file, or of a whole directory if the name ``file`` stands for one."""
         return self.digest_of_tree(path) if is_directory(file) else self.digest_of(path)
 
@@ -147,7 +146,7 @@ class InputDigests:
             self._is_saved = False
 
 
-def lies_at(file: FileId, path: Path) -> bool:
+def lies_at(file: str, path: Path) -> bool:
     """Whether there is a file at the path, or a directory if the name ``file`` stands for one."""
     return path.is_dir() if is_directory(file) else path.is_file()
 

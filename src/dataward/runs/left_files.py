@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dataward.live.depot_disk import Place, files_in_depot
 from dataward.live.packed_tree import tree_fingerprint
-from dataward.model.names import is_directory
+from dataward.model.directories import is_directory
 from dataward.model.workflow import FileId
 from dataward.runs.deciding import Presence
 from dataward.runs.input_digests import InputDigests, InputFileError, lies_at
@@ -58,7 +58,7 @@ class LeftFiles:
                     os.unlink(place.path)
         return None
 
-    def _digest_of(self, path: Path, file: FileId = FileId("")) -> str:
+    def _digest_of(self, path: Path, file: str = "") -> str:
         try:
             return self._digests.digest_as(file, path)
         except InputFileError:

@@ -10,8 +10,8 @@ import numpy as np
 from dataward.live.depot_disk import Place
 from dataward.live.packed_tree import tree_fingerprint
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.directories import is_directory
 from dataward.model.ids import NodeId
-from dataward.model.names import is_directory
 from dataward.model.operations import Earlier
 from dataward.model.runnable import as_run
 from dataward.model.workflow import FileId, TaskId, Workflow
