@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dataward import WorkflowBuilder
-from runs.real_runs import OUTPUTS, RUN_DIRECTORY
+from runs.real_runs import OUTPUTS, RUN_DIRECTORY, arguments_for, started
 
 MAKE = """mkdir -p made/deep/empty && echo a > made/a && echo b > made/deep/b &&
 printf '#!/bin/sh\\necho ran\\n' > made/deep/run && chmod +x made/deep/run"""
@@ -226,3 +226,28 @@ def test_a_directory_of_the_users_with_a_link_to_a_directory_is_refused(run):
 
     assert end.code != 0
     assert "data/up" in end.err
+
+
+def test_a_killed_run_goes_on_with_the_directories_and_streams_it_had(run):
+    os.mkfifo("runs")
+    here = Path().absolute()
+    wf = WorkflowBuilder("killed")
+    make = f"{MAKE}; cat; echo made >> {here}/log"
+    wf.command(make, outputs=["made/"], stdin="in", stdout="said", id="make")
+    held_up = f"if [ -p {here}/runs ]; then echo x > {here}/runs; exec sleep 60; fi"
+    wf.command(
+        f'{held_up}; cat said made/a; echo "$A"', inputs=["made/", "said"], stdout="o",
+        env={"A": "1"}, id="read",
+    )  # fmt: skip
+    Path("in").write_text("given\n")
+    process = started(arguments_for(wf, [], json=False))
+    Path("runs").read_text()  # opened only when the second task runs
+
+    process.kill()
+    process.communicate()
+    Path("runs").unlink()
+    end = run(wf, "--resume")
+
+    assert end.code == 0, end.reasons
+    assert Path("log").read_text() == "made\n"
+    assert (OUTPUTS / "o").read_text() == "given\na\n1\n"
