@@ -251,3 +251,20 @@ def test_a_killed_run_goes_on_with_the_directories_and_streams_it_had(run):
     assert end.code == 0, end.reasons
     assert Path("log").read_text() == "made\n"
     assert (OUTPUTS / "o").read_text() == "given\na\n1\n"
+
+
+def test_a_published_directory_that_is_no_longer_made_goes_unless_it_was_changed(run):
+    both = WorkflowBuilder("stale")
+    both.command(MAKE, outputs=["made/"], id="make")
+    both.command("mkdir other; echo x > other/x", outputs=["other/"], id="other")
+    both.command("echo x > stays", outputs=["stays"], id="stays")
+    one = WorkflowBuilder("stale")
+    one.command("echo x > stays", outputs=["stays"], id="stays")
+    run(both)
+    (OUTPUTS / "other/mine").write_text("mine")
+
+    end = run(one)
+
+    assert end.code == 0
+    assert not (OUTPUTS / "made").exists()
+    assert (OUTPUTS / "other/mine").read_text() == "mine"

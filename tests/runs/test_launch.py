@@ -175,3 +175,31 @@ def test_a_variable_that_cannot_be_is_refused_before_anything_runs(run):
     assert end.code == 3
     assert "''" in end.err
     assert "$.workflow" in end.err
+
+
+def test_parameters_are_filled_in_in_streams_and_variables_too(run):
+    Path("in-a").write_text("from a\n")
+    Path("out of the way").write_text("b\n")
+    wf = WorkflowBuilder("parameters")
+    wf.file("other-{x}", path="out of the {y}")
+    command = "cat - other-{x}; echo $V"
+    wf.command(command, inputs=["other-{x}"], stdin="in-{x}", stdout="out-{x}", env={"V": "{y}"})
+
+    end = run(wf, "--set-param", "x=a", "--set-param", "y=way")
+
+    assert end.code == 0, end.reasons
+    assert (OUTPUTS / "out-a").read_text() == "from a\nb\nway\n"
+
+
+def test_a_part_of_a_workflow_keeps_streams_variables_and_places(run):
+    Path("elsewhere").write_text("found\n")
+    wf = WorkflowBuilder("part")
+    wf.file("in", path=str(Path("elsewhere").absolute()))
+    wf.command("cat; echo $V", stdin="in", stdout="o", env={"V": "1"}, id="t")
+    wf.command("echo x", stdout="p", id="u")
+
+    end = run(wf, "o")
+
+    assert end.code == 0, end.reasons
+    assert (OUTPUTS / "o").read_text() == "found\n1\n"
+    assert not (OUTPUTS / "p").exists()

@@ -44,7 +44,12 @@ def with_parameters(workflow: Workflow, parameters: Mapping[str, str]) -> Workfl
         for command in workflow.commands
     )
     launches = {
-        task: Launch(*map(filled, launch[:3]), tuple((name, filled(v)) for name, v in launch.env))
+        task: Launch(
+            filled(launch.stdin),
+            filled(launch.stdout),
+            filled(launch.stderr),
+            tuple((name, filled(value)) for name, value in launch.env),
+        )
         for task, launch in workflow.launches.items()
     }
     locations = {FileId(filled(f)): filled(path) for f, path in workflow.locations.items()}
