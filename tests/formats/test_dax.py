@@ -2,6 +2,7 @@ import pytest
 
 from dataward.errors import CycleError, FormatError, UnknownParentError
 from dataward.formats import parse_workflow
+from dataward.model.launch import Launch
 from formats.documents import DAX_2, DAX_3
 
 
@@ -49,6 +50,7 @@ def test_dax_3_is_read() -> None:
     assert workflow.task_names == ("preprocess", "sub.dax", "sub.dag")
     assert job.command == ("preprocess", "-a", "two words", "-i", "f.a", "-o", "f.b")
     assert (job.inputs, job.outputs) == (("f.a",), ("log", "f.b"))
+    assert job.launch == Launch(stdout="log")
     assert (job.runtime_seconds, job.cores, job.memory_bytes, job.retries) == (60, 4, 2_000_000, 3)
     assert list(workflow.parents.rows()) == [[], [0], [1]]
 

@@ -2,6 +2,7 @@ import pytest
 
 from dataward.errors import CycleError, FormatError
 from dataward.formats import parse_workflow
+from dataward.model.launch import Launch
 from formats.documents import PEGASUS_YAML
 
 
@@ -14,6 +15,7 @@ def test_pegasus_yaml_is_read() -> None:
     assert workflow.task_names == ("preprocess", "sub.yml")
     assert job.command == ("preprocess", "-a", "two", "words", "-i", "f.a")
     assert (job.inputs, job.outputs) == (("f.a",), ("f.b", "log"))
+    assert job.launch == Launch(stdout="log", env=(("A", "B"),))
     assert (job.runtime_seconds, job.cores, job.memory_bytes, job.retries) == (60, 4, 2_000_000, 3)
     assert list(workflow.parents.rows()) == [[], [0]]
 

@@ -230,3 +230,31 @@ def test_broken_json_is_told_with_its_line() -> None:
 
 def test_all_tasks_are_there_in_order() -> None:
     assert parsed(split()).task_ids == TASKS
+
+
+def test_options_of_wfbench_are_two_words_and_its_files_are_json() -> None:
+    raw = document("1.6")
+    raw["workflow"]["execution"]["tasks"][0]["command"] = {
+        "program": "wfbench",
+        "arguments": [
+            "--name split_1", "--name -x", "--cpu-work 5", "--verbose", "--debug",
+            "--output-files {'a': 20408, \"it's\": 1}", "--input-files ['in']", "plain word",
+            "--odd {not python",
+        ],
+    }  # fmt: skip
+
+    command = parse_workflow(as_bytes(raw)).task(0).command
+
+    assert command == (
+        "wfbench", "--name", "split_1", "--name=-x", "--cpu-work", "5", "--verbose", "--debug",
+        "--output-files", '{"a": 20408, "it\'s": 1}', "--input-files", '["in"]', "plain word",
+        "--odd", "{not python",
+    )  # fmt: skip
+
+
+def test_arguments_of_other_programs_are_words_as_they_are() -> None:
+    raw = document("1.6")
+    command = {"program": "prog", "arguments": ["--name a b", "['in']"]}
+    raw["workflow"]["execution"]["tasks"][0]["command"] = command
+
+    assert parse_workflow(as_bytes(raw)).task(0).command == ("prog", "--name a b", "['in']")

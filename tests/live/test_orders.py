@@ -15,10 +15,14 @@ from dataward.live.orders import (
     Written,
     framed,
 )
+from dataward.model.launch import Launch
 
 words = st.text(max_size=20)
 numbers = st.integers(0, 2**40)
 seconds = st.floats(0, 1e9)
+launches = st.builds(
+    Launch, words, words, words, st.lists(st.tuples(words, words), max_size=2).map(tuple)
+)
 orders = st.builds(
     Order,
     words,
@@ -31,6 +35,7 @@ orders = st.builds(
     numbers,
     st.builds(Limits, seconds, numbers, numbers, seconds),
     seconds,
+    st.none() | launches,
 )
 reports = st.builds(
     Report,

@@ -278,3 +278,15 @@ def test_a_directory_that_was_removed_is_made_again(sandbox):
     Path("o").write_text("x")
 
     assert os.listdir(sandbox.directory) == ["o"]
+
+
+def test_a_file_outside_that_is_not_as_it_was_is_not_read_but_stays() -> None:
+    place = Path("published").absolute()
+    place.write_text("edited since")
+
+    with pytest.raises(InputGone, match="x"):
+        Sandbox("work").prepare(
+            [Input("x", str(place), outside=True, size_bytes=1, modified_ns=1)], []
+        )
+
+    assert place.read_text() == "edited since"

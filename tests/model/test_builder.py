@@ -22,6 +22,8 @@ from dataward.errors import (
     UnknownParentError,
 )
 from dataward.model.builder import Edges, WorkflowBuilder, expand
+from dataward.model.function_calls import CALL
+from dataward.model.launch import Launch
 from dataward.model.runnable import as_run
 from dataward.model.workflow import Workflow, type_of
 
@@ -377,3 +379,39 @@ def test_a_call_that_cannot_be_pickled_is_refused_and_leaves_no_task() -> None:
         wf.call(len, threading.Lock())
 
     assert len(wf) == 0
+
+
+def test_the_files_of_streams_are_an_input_and_outputs_after_those_that_are_listed() -> None:
+    wf = WorkflowBuilder("streams")
+    wf.command("x {inputs} {outputs}", inputs=["a"], outputs=["b"], stdin="c", stdout="d", id="t")
+    wf.command("y", inputs=["a"], stdin="a", stdout="e", stderr="e", env={"Z": "1", "A": "2"})
+
+    first, second = (wf.build().task(i) for i in range(2))
+
+    assert first.command == ("sh", "-c", "x a b")
+    assert (first.inputs, first.outputs) == (("a", "c"), ("b", "d"))
+    assert (second.inputs, second.outputs) == (("a",), ("e",))
+    assert second.launch == Launch("a", "e", "e", (("A", "2"), ("Z", "1")))
+
+
+def test_a_command_without_streams_and_variables_has_no_launch() -> None:
+    wf = WorkflowBuilder("plain")
+    wf.command("true", env={})
+
+    workflow = wf.build()
+
+    assert workflow.task(0).launch is None
+    assert workflow.launches == {}
+
+
+@pytest.mark.parametrize(
+    "env", [{"": "x"}, {"A=B": "x"}, {"A\0": "x"}, {"A": "\0"}, {"A": "\ud800"}]
+)
+def test_variables_that_no_environment_can_have_are_refused(env: dict[str, str]) -> None:
+    with pytest.raises(BadValueError, match=r"task 't'.*variable"):
+        WorkflowBuilder("odd").command("true", env=env, id="t")
+
+
+def test_a_call_has_no_launch() -> None:
+    with pytest.raises(BadValueError, match="calls a function"):
+        WorkflowBuilder("odd").task("t", command=[CALL, "x"], launch=Launch(stdin="a"))

@@ -57,10 +57,14 @@ CASES = {
         "true", "it ended well but did not write 'bad.out', which it declares as an output"
     ),
     "writes a directory": Case(
-        "mkdir bad.out", "it wrote a directory where it declares the file 'bad.out'"
+        "mkdir bad.out",
+        "it wrote a directory where it declares the file 'bad.out'; "
+        "a directory is declared as 'bad.out/'",
     ),
     "writes a link to a directory": Case(
-        "mkdir d; ln -s d bad.out", "it wrote a directory where it declares the file 'bad.out'"
+        "mkdir d; ln -s d bad.out",
+        "it wrote a directory where it declares the file 'bad.out'; "
+        "a directory is declared as 'bad.out/'",
     ),
     "writes a link that points outside": Case(
         "ln -s /etc/hostname bad.out",

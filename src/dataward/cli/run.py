@@ -52,6 +52,10 @@ def run_command(
     time_limit: Annotated[
         str, Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
     ] = "",
+    wrap: Annotated[
+        list[str] | None,
+        Option(help="Run every command by another, or TYPE= and one for tasks of a type."),
+    ] = None,
     strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
@@ -81,6 +85,8 @@ def run_command(
     - `dataward run montage.json --resume`
     - `dataward run words.json merged.txt --dry-run`
     - `dataward run words.json --force count --set-param lang=en`
+    - `dataward run blast.json --wrap 'apptainer exec blast.sif {command}'`
+    - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     """
     from dataward.cli.one_run import OneRun
     from dataward.cli.output import print_json, print_warnings, reading_file
@@ -93,6 +99,7 @@ def run_command(
     from dataward.live.live_runner import RunnerSettings
     from dataward.live.session import Slice
     from dataward.model.parameters import parse_parameters, with_parameters
+    from dataward.model.wrapping import wrapped
     from dataward.runs.belonging import check_belonging
     from dataward.runs.keeping import parse_keep
     from dataward.runs.preparation import stem_of
@@ -124,7 +131,7 @@ def run_command(
         lenient = change_settings(runner.for_measured(), for_runner)
         options = replaced(options, runner=lenient)
     print_warnings(workflow, str(file))
-    workflow, request = asked_for(workflow, file, targets or [], force or [])
+    workflow, request = asked_for(wrapped(workflow, wrap or ()), file, targets or [], force or [])
     options = replaced(options, request=request)
     directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
     if resume and not directory.exists():
@@ -143,8 +150,10 @@ def run_command(
             slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
             keep=keep if keep != "auto" else None, time_limit=time_limit or None,
             strategy=strategy if strategy != "adage" else None,
-        ) + [word for change in changes for word in ("--set", change)]  # fmt: skip
+        )  # fmt: skip
+        given += [word for change in changes for word in ("--set", change)]
         given += [word for change in parameters or () for word in ("--set-param", change)]
+        given += [word for line in wrap or () for word in ("--wrap", line)]
         given += targets or []
         one = OneRun(workflow, file, directory, options, resume=resume, given=given)
         end = one.run(stack, events, quiet=quiet or json)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from xml.parsers import expat
 
 from dataward.errors import FormatError, UnknownParentError, WorkflowError
+from dataward.formats.pegasus_catalogs import Catalogs, Transformation
 from dataward.formats.pegasus_job import PegasusJob, order, quantity, size_bytes
 from dataward.model.builder import WorkflowBuilder
 
@@ -28,6 +29,8 @@ class _DaxReader:
         self.source = source
         self.builder = WorkflowBuilder()
         self.job: PegasusJob | None = None
+        self.catalogs = Catalogs()
+        self.executable: Transformation | None = None
         self.child = ""
         self.file = ""  # the file that an enclosed <metadata> describes
         self.path: list[str] = []
@@ -51,6 +54,8 @@ class _DaxReader:
             "parent": self.on_parent,
             "filename": self.on_file,
             "file": self.on_file,
+            "executable": self.on_executable,
+            "pfn": self.on_pfn,
             **dict.fromkeys(_JOBS, self.on_job),
             **dict.fromkeys(_STREAMS, self.on_stream),
         }
@@ -114,7 +119,8 @@ class _DaxReader:
             raise self.error("has a job inside another job")
         id = attributes.get("id", "")
         name = attributes.get("name") or attributes.get("file") or id
-        self.job = PegasusJob(self.source, self.line, id, name)
+        edition = (attributes.get("namespace", ""), attributes.get("version", ""))
+        self.job = PegasusJob(self.source, self.line, id, name, edition)
         if "runtime" in attributes:
             runtime = quantity(self.source, self.line, "run time", attributes["runtime"])
             self.job.runtime_seconds = max(runtime, 0.0)
@@ -130,10 +136,19 @@ class _DaxReader:
             self.on_size(size_bytes(self.source, self.line, attributes["size"]))
         elif link and file in self.sizes:
             self.on_size(self.sizes[file])
+        if link:
+            self.locate(file)
 
     def on_stream(self, attributes: Attributes) -> None:
         if self.job is not None:
-            self.job.use(self.name_of_file(attributes), _STREAMS[self.path[-1]], self.line)
+            stream, file = self.path[-1], self.name_of_file(attributes)
+            self.job.streams[stream] = file
+            self.job.use(file, _STREAMS[stream], self.line)
+            self.locate(file)
+
+    def locate(self, file: str) -> None:
+        if path := self.catalogs.path_of(file):
+            self.builder.file(file, path=path)
 
     def on_file(self, attributes: Attributes) -> None:
         name = self.name_of_file(attributes)
@@ -141,6 +156,21 @@ class _DaxReader:
             self.text.append(name)
         else:
             self.file = name
+
+    def on_executable(self, attributes: Attributes) -> None:
+        edition = (attributes.get("namespace", ""), attributes.get("version", ""))
+        self.executable = Transformation(attributes.get("name", ""), edition)
+        self.catalogs.add(self.executable)
+
+    def on_pfn(self, attributes: Attributes) -> None:
+        within = self.path[-2] if len(self.path) > 1 else ""
+        entry = None
+        if within == "executable" and self.executable is not None:
+            entry = self.executable.placed
+        elif within == "file" and self.job is None:
+            entry = self.catalogs.replica(self.file)
+        if entry is not None:
+            entry.add(attributes.get("site", ""), attributes.get("url", ""))
 
     def name_of_file(self, attributes: Attributes) -> str:
         for key in _FILE_NAMES:
@@ -170,8 +200,10 @@ class _DaxReader:
     def end(self, tag: str) -> None:
         tag = self.path.pop()
         if tag in _JOBS and self.job is not None:
-            self.job.add_to(self.builder)
+            self.job.add_to(self.builder, self.catalogs)
             self.job = None
+        elif tag == "executable":
+            self.executable = None
         elif self.text is not None and tag in ("argument", "metadata", "profile"):
             self.on_content(tag, "".join(self.text))
             self.text = None
@@ -186,6 +218,8 @@ class _DaxReader:
                 self.job.arguments = text
             else:
                 self.job.profile(self.attributes.get("namespace", ""), key, text, self.line)
+        elif self.executable is not None and self.attributes.get("namespace") == "env":
+            self.executable.env[key] = text
 
     def on_size(self, size: int) -> None:
         if size < 0:

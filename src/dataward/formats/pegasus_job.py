@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from dataward.errors import FormatError, WorkflowError
 from dataward.formats.numerals import parse_number
+from dataward.formats.pegasus_catalogs import Catalogs, Edition
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.launch import launch_of
 
 # "none" and "checkpoint" count as neither: only one job reads and writes a checkpoint, so the
 # checkpoint does not order jobs.
@@ -34,6 +36,7 @@ class PegasusJob:
     line: int
     id: str
     name: str
+    edition: Edition = ("", "")
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     arguments: str | None = None
@@ -41,6 +44,8 @@ class PegasusJob:
     cores: int = 1
     memory_bytes: int = 0
     retries: int | None = None
+    streams: dict[str, str] = field(default_factory=dict)  # files by name, as stdin
+    env: dict[str, str] = field(default_factory=dict)
 
     def use(self, file: str, link: str, line: int) -> None:
         link = link.lower()
@@ -63,19 +68,31 @@ class PegasusJob:
                 self.memory_bytes = math.ceil(quantity(self.source, line, key, text) * 1_000_000)
             case ("dagman", "retry"):
                 self.retries = math.ceil(quantity(self.source, line, key, text))
+            case ("env", _):
+                self.env[key] = text
 
-    def add_to(self, builder: WorkflowBuilder) -> None:
+    def command(self, program: str) -> list[str] | None:
+        """The words to execute. A job of which nothing tells how it is run has no command."""
+        if self.arguments is None and not self.streams and not program:
+            return None
+        return [program or self.name, *words(self.arguments or "")]
+
+    def add_to(self, builder: WorkflowBuilder, catalogs: Catalogs) -> None:
+        """Add the job as a task. A catalog's variables go before the job's own, as for Pegasus."""
+        known = catalogs.transformation(self.name, self.edition)
+        env = {**self.env, **known.variables} if known else self.env
         with placed(self.source, self.line):
             builder.task(
                 self.id,
                 name=self.name,
-                command=None if self.arguments is None else [self.name, *words(self.arguments)],
+                command=self.command(known.placed.path if known else ""),
                 inputs=self.inputs,
                 outputs=self.outputs,
                 runtime_seconds=self.runtime_seconds,
                 cores=self.cores,
                 memory_bytes=self.memory_bytes,
                 retries=self.retries,
+                launch=launch_of(**self.streams, env=env),
             )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from dataward.errors import FormatError
+from dataward.formats.pegasus_catalogs import Catalogs, Edition, Placed, Transformation
 from dataward.formats.pegasus_job import PegasusJob, order, placed, size_bytes
 from dataward.formats.yaml_events import YamlEvents, YamlNode
 from dataward.model.builder import WorkflowBuilder
@@ -21,12 +22,16 @@ class _PegasusReader:
         self.events = events
         self.source = source
         self.builder = WorkflowBuilder()
+        self.catalogs = Catalogs()
+        self.contained = 0
+        self.env: dict[str, str] = {}  # of all jobs
+        self.jobs: list[PegasusJob] = []
         self.used: set[str] = set()
         self.sizes: list[tuple[int, str, str]] = []
         self.edges: list[tuple[int, str, str]] = []
 
     def read(self) -> WorkflowBuilder:
-        """The workflow. Sections come in any order, so edges and sizes are added after all jobs."""
+        """The workflow. Sections come in any order, so jobs are added after all of them."""
         self.events.open_document()
         seen = []
         for key in self.events.keys("the workflow"):
@@ -36,11 +41,22 @@ class _PegasusReader:
         if "jobs" not in seen:
             problem = "is YAML, but not a Pegasus workflow: it has no 'jobs'"
             raise FormatError(self.source, problem)
+        for job in self.jobs:
+            job.env = {**self.env, **job.env}
+            job.add_to(self.builder, self.catalogs)
         for line, parent, child in self.edges:
             order(self.builder, self.source, line, parent, child)
         for line, file, text in self.sizes:
             if file in self.used:
                 self.size(file, text, line)
+        for file in self.catalogs.replicas:
+            if file in self.used and (path := self.catalogs.path_of(file)):
+                self.builder.file(file, path=path)
+        if self.contained:
+            self.builder.warn(
+                f"{self.contained} of its programs are meant to run in containers, which is left "
+                "to 'dataward run --wrap'"
+            )
         return self.builder
 
     def section(self, key: str) -> None:
@@ -59,6 +75,10 @@ class _PegasusReader:
                 self.dependency(node)
         elif key == "replicaCatalog":
             self.replicas(events.node())
+        elif key == "transformationCatalog":
+            self.transformations(events.node())
+        elif key == "profiles":
+            self.env = self.variables({"profiles": events.node()})
         else:
             events.skip()
 
@@ -67,7 +87,11 @@ class _PegasusReader:
         id = self.text(fields.get("id"), "a job's id", node.line)
         label = fields.get("name") or fields.get("file")  # a sub-workflow has only a file
         job = PegasusJob(
-            self.source, node.line, id, self.text(label, "a job's name") if label else id
+            self.source,
+            node.line,
+            id,
+            self.text(label, "a job's name") if label else id,
+            self.edition(fields),
         )
         if "arguments" in fields:
             # Pegasus joins arguments with blanks before it runs them.
@@ -77,9 +101,10 @@ class _PegasusReader:
             self.use(job, use)
         for key, link in _STREAMS.items():
             if key in fields:
-                self.uses_file(job, self.text(fields[key], key), link, fields[key].line)
+                job.streams[key] = self.text(fields[key], key)
+                self.uses_file(job, job.streams[key], link, fields[key].line)
         self.profiles(job, fields.get("profiles"))
-        job.add_to(self.builder)
+        self.jobs.append(job)
 
     def use(self, job: PegasusJob, node: YamlNode) -> None:
         fields = self.mapping(node, "a used file")
@@ -107,7 +132,7 @@ class _PegasusReader:
         if node is None:
             return
         for namespace, entries in self.mapping(node, "profiles").items():
-            if namespace.lower() not in ("pegasus", "dagman"):
+            if namespace.lower() not in ("pegasus", "dagman", "env"):
                 continue
             for key, value in self.mapping(entries, "a profile").items():
                 if isinstance(value.value, str):
@@ -124,9 +149,43 @@ class _PegasusReader:
         for replica in self.elements(catalog.get("replicas"), "replicas"):
             fields = self.mapping(replica, "a replica")
             size = fields.get("size") or self.metadata_size(fields)
-            if size and "lfn" in fields:
-                file = self.text(fields["lfn"], "a replica's lfn")
+            file = self.optional(fields, "lfn")
+            if not file or self.optional(fields, "regex").lower() == "true":
+                continue
+            if size:
                 self.sizes.append((size.line, file, self.text(size, "size")))
+            for pfn in self.elements(fields.get("pfns"), "pfns"):
+                self.place(self.catalogs.replica(file), self.mapping(pfn, "a pfn"), "site")
+
+    def transformations(self, node: YamlNode) -> None:
+        catalog = self.mapping(node, "'transformationCatalog'")
+        for entry in self.elements(catalog.get("transformations"), "transformations"):
+            fields = self.mapping(entry, "a transformation")
+            found = Transformation(self.optional(fields, "name"), self.edition(fields))
+            found.env = self.variables(fields)
+            for site in self.elements(fields.get("sites"), "sites"):
+                of_site = self.mapping(site, "a site")
+                self.place(found.placed, of_site, "name")
+                found.site_env[self.optional(of_site, "name")] = self.variables(of_site)
+                self.contained += "container" in of_site
+            self.catalogs.add(found)
+
+    def place(self, entry: Placed, fields: dict[str, YamlNode], site: str) -> None:
+        entry.add(self.optional(fields, site), self.optional(fields, "pfn"))
+
+    def variables(self, fields: dict[str, YamlNode]) -> dict[str, str]:
+        """The environment variables among the profiles."""
+        if "profiles" not in fields:
+            return {}
+        found = self.mapping(fields["profiles"], "profiles").get("env")
+        values = self.mapping(found, "a profile") if found else {}
+        return {key: self.text(value, "a variable") for key, value in values.items()}
+
+    def edition(self, fields: dict[str, YamlNode]) -> Edition:
+        return self.optional(fields, "namespace"), self.optional(fields, "version")
+
+    def optional(self, fields: dict[str, YamlNode], key: str) -> str:
+        return self.text(fields[key], key) if key in fields else ""
 
     def text(self, node: YamlNode | None, what: str, line: int = 0) -> str:
         if node is None:

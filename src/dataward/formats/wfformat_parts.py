@@ -1,7 +1,9 @@
 """Reads what all versions of WfFormat share: commands, quantities, and edges declared twice."""
 
+import ast
+import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -12,6 +14,7 @@ from dataward.model.workflow import type_of
 Share = Callable[[str], str]
 
 _SHARED_MAX = 10_000
+_WFBENCH = ("wfbench", "wfbench.py")
 
 
 class WfCommand(Struct, gc=False):
@@ -24,8 +27,35 @@ def words_of(command: WfCommand | None, task_name: str, share: Share) -> tuple[s
     if command is None:
         return None
     if command.program is not None:
-        return (share(command.program), *(command.arguments or ()))
+        words: Iterable[str] = command.arguments or ()
+        if command.program.rpartition("/")[2] in _WFBENCH:
+            words = _wfbench_words(words)
+        return (share(command.program), *words)
     return (share(type_of(task_name)), *command.arguments) if command.arguments else ()
+
+
+def _wfbench_words(arguments: Iterable[str]) -> Iterator[str]:
+    """The words of a WfBench task, whose arguments are each an option and its value in one text.
+
+    WfCommons' translators put them into a line for the shell, and turn Python's lists and
+    dictionaries of files into JSON, as ``wfbench`` wants them.
+    """
+    for argument in arguments:
+        option, blank, value = argument.partition(" ")
+        if not blank or not option.startswith("--"):
+            yield argument
+        elif value.startswith("-"):  # as two words it would be taken for another option
+            yield f"{option}={value}"
+        else:
+            yield option
+            yield _as_json(value) if value[0:1] in ("[", "{") else value
+
+
+def _as_json(text: str) -> str:
+    try:
+        return json.dumps(ast.literal_eval(text))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 def sharing() -> Share:

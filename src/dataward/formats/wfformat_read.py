@@ -23,6 +23,7 @@ from dataward.formats.wfformat_parts import (
     words_of,
 )
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.launch import Launch, launch_of
 
 _FLAT = ("1.0", "1.1", "1.2", "1.3", "1.4")
 _SPLIT = ("1.5", "1.6")
@@ -63,6 +64,7 @@ class _Executed(Struct):
 class _File(Struct, gc=False, rename="camel"):
     id: str
     size_in_bytes: int | float = 0
+    dataward_path: str = ""  # our own addition to the format
 
 
 class _Task(Struct, gc=False, rename="camel"):
@@ -79,8 +81,15 @@ class _Children(Struct, gc=False):
     children: list[str] = []
 
 
+class _Launch(Struct, gc=False, forbid_unknown_fields=True):
+    stdin: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    env: dict[str, str] = {}
+
+
 class Execution(Struct, gc=False, rename="camel"):
-    """What is known of one task's run. ``datawardRetries`` is our own addition to the format."""
+    """What is known of one task's run; what begins with ``dataward`` is our own addition."""
 
     id: str
     runtime_in_seconds: float = 0.0
@@ -88,6 +97,7 @@ class Execution(Struct, gc=False, rename="camel"):
     core_count: int | float = 1
     memory_in_bytes: int | float = 0
     dataward_retries: int | None = None
+    dataward_launch: _Launch | None = None
 
 
 _document = msgspec.json.Decoder(_Document)
@@ -163,7 +173,7 @@ def _read_files(pieces: Pieces, builder: WorkflowBuilder, raws: Sequence[Raw]) -
         place = f"{_SPECIFICATION}.files[{index}]"
         file = pieces.piece(_file, raw, place)
         try:
-            builder.file(file.id, whole_bytes(file.size_in_bytes))
+            builder.file(file.id, whole_bytes(file.size_in_bytes), path=file.dataward_path)
         except WorkflowError as error:
             raise FormatError(pieces.source, str(error), place=place) from error
 
@@ -193,6 +203,7 @@ def _read_tasks(
                 cores=cores_of(run.core_count),
                 memory_bytes=whole_bytes(run.memory_in_bytes),
                 retries=run.dataward_retries,
+                launch=_launch(run.dataward_launch),
             )
         except WorkflowError as error:
             raise FormatError(pieces.source, str(error), place=f"{place}[{index}]") from error
@@ -200,6 +211,10 @@ def _read_tasks(
     if not twice.agree:
         families = (pieces.piece(_children, raw, place) for raw in raws)
         declare_children(builder, pieces.source, place, ((f.id, f.children) for f in families))
+
+
+def _launch(given: _Launch | None) -> Launch | None:
+    return launch_of(given.stdin, given.stdout, given.stderr, given.env) if given else None
 
 
 class _Executions:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from dataward.errors import BadValueError, SettingError
+from dataward.model.launch import Launch
 from dataward.model.workflow import Command, Workflow
 
 VERSIONS = ("1.5", "1.6")
@@ -31,6 +32,7 @@ class _Task(Struct, gc=False, rename="camel"):
 class _File(Struct, gc=False, rename="camel"):
     id: str
     size_in_bytes: int
+    dataward_path: str | UnsetType = UNSET
 
 
 class _Command(Struct, gc=False):
@@ -45,6 +47,7 @@ class _Execution(Struct, gc=False, rename="camel"):
     command: _Command | UnsetType = UNSET
     memory_in_bytes: int | UnsetType = UNSET
     dataward_retries: int | UnsetType = UNSET
+    dataward_launch: dict[str, str | dict[str, str]] | UnsetType = UNSET
 
 
 def render(workflow: Workflow, version: str = "1.6") -> Iterator[bytes]:
@@ -62,7 +65,7 @@ def _document(workflow: Workflow, version: str) -> Iterator[bytes]:
     yield b'"tasks": ['
     yield from _lines(_tasks(workflow))
     yield b'],\n"files": ['
-    yield from _lines(map(_File, workflow.file_ids, workflow.size_bytes.tolist()))
+    yield from _lines(_files(workflow))
     yield b']\n},\n"execution": {\n"makespanInSeconds": %d,\n' % _MAKESPAN_SECONDS
     yield b'"executedAt": "%b",\n' % _EXECUTED_AT.encode()
     if workflow.is_measured:
@@ -114,6 +117,12 @@ def _tasks(workflow: Workflow) -> Iterator[_Task]:
         )
 
 
+def _files(workflow: Workflow) -> Iterator[_File]:
+    where = workflow.locations
+    for file, size in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
+        yield _File(file, size, where.get(file, UNSET))
+
+
 def _executions(workflow: Workflow) -> Iterator[_Execution]:
     rows = zip(
         workflow.task_ids,
@@ -124,7 +133,8 @@ def _executions(workflow: Workflow) -> Iterator[_Execution]:
         workflow.retries.tolist(),
         strict=True,
     )
-    for id, runtime, cores, command, memory, retries in rows:
+    for index, (id, runtime, cores, command, memory, retries) in enumerate(rows):
+        launch = workflow.launches.get(index)
         yield _Execution(
             id,
             runtime,
@@ -132,6 +142,7 @@ def _executions(workflow: Workflow) -> Iterator[_Execution]:
             UNSET if command is None else _command(id, command),
             memory or UNSET,
             UNSET if retries < 0 else retries,
+            UNSET if launch is None else _launch(launch),
         )
 
 
@@ -140,6 +151,11 @@ def _command(task: str, command: Command) -> _Command:
         if not word.isascii() and not _is_writable(word):
             raise BadValueError(f"task {task!r}", "command", command, "which is not valid Unicode")
     return _Command(command[0], command[1:]) if command else _Command()
+
+
+def _launch(launch: Launch) -> dict[str, str | dict[str, str]]:
+    given = {**launch._asdict(), "env": dict(launch.env)}
+    return {key: value for key, value in given.items() if value}
 
 
 def _is_writable(word: str) -> bool:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from dataward.live.libc import libc
 from dataward.live.orders import Limits, Report
+from dataward.model.launch import Launch
 
 TICK_SECONDS = 0.1  # how often a long command's memory and logs are checked
 _PR_SET_PDEATHSIG = 1
@@ -30,6 +31,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 DISK_IS_FULL = "the disk of its directory is full"
 _SAID_FULL = tuple(os.strerror(number).encode() for number in FULL)
 _LAST_WORDS_BYTES = 4096
+
+FileAction = tuple[int, int, int] | tuple[int, int, str, int, int]
 
 
 class Streams(NamedTuple):
@@ -108,6 +111,7 @@ class Commands:
         streams: Streams,
         cores: int,
         limits: Limits,
+        launch: Launch | None = None,
         *,
         alone: bool = True,
     ) -> Report:
@@ -117,7 +121,7 @@ class Commands:
         """
         began = time.monotonic()
         try:
-            process = self._start(command, streams, cores)
+            process = self._start(command, streams, cores, launch)
         except OSError as error:
             return Report(time.monotonic(), _not_started(command[0], error), exit_code=127)
         except ValueError as error:  # a NUL in a word
@@ -147,21 +151,35 @@ class Commands:
             peak_memory_bytes=usage.ru_maxrss << 10,
         )
 
-    def _start(self, command: tuple[str, ...], streams: Streams, cores: int) -> int:
+    def _start(
+        self, command: tuple[str, ...], streams: Streams, cores: int, launch: Launch | None
+    ) -> int:
+        environment = self._environment(cores)
+        placed = [] if streams.are_own else _placed(streams)
+        path = ""
+        if launch is not None:
+            path = dict(launch.env).get("PATH", "")
+            environment = {
+                **environment,
+                **{os.fsencode(name): os.fsencode(v) for name, v in launch.env},
+            }
+            placed += _opened(launch)
         return os.posix_spawn(
-            self._program(command[0]),
+            self._program(command[0], path),
             command,
-            self._environment(cores),
-            file_actions=() if streams.are_own else _placed(streams),
+            environment,
+            file_actions=placed,
             setpgroup=0,
             setsigmask=(),
             setsigdef=_RESET_SIGNALS,
         )
 
-    def _program(self, name: str) -> str:
+    def _program(self, name: str, own_path: str) -> str:
         """The program's path. A program in the task's own directory must be given with a slash."""
         if "/" in name:
             return name
+        if own_path:
+            return find_program(name, own_path)
         if name not in self._programs:
             path = self._surroundings.get(b"PATH", os.fsencode(os.defpath))
             self._programs[name] = find_program(name, os.fsdecode(path))
@@ -229,8 +247,23 @@ def _has_ended(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _placed(streams: Streams) -> list[tuple[int, int, int]]:
+def _placed(streams: Streams) -> list[FileAction]:
     return [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(streams[:3])]
+
+
+def _opened(launch: Launch) -> list[FileAction]:
+    """What opens the files of a launch, in the task's directory, as the command's streams."""
+    found: list[FileAction] = []
+    writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    if launch.stdin:
+        found.append((os.POSIX_SPAWN_OPEN, 0, launch.stdin, os.O_RDONLY, 0))
+    if launch.stdout:
+        found.append((os.POSIX_SPAWN_OPEN, 1, launch.stdout, writing, 0o666))
+    if launch.stderr and launch.stderr == launch.stdout:
+        found.append((os.POSIX_SPAWN_DUP2, 1, 2))  # opened twice, each would overwrite the other
+    elif launch.stderr:
+        found.append((os.POSIX_SPAWN_OPEN, 2, launch.stderr, writing, 0o666))
+    return found
 
 
 def _wait(process: int, seconds: float, *files: int) -> None:

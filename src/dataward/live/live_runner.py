@@ -144,4 +144,5 @@ class LiveRunner:
             cores=task.cores,
             limits=limits,
             hold_seconds=HOLD_SECONDS if task.children else HOLD_UNAWAITED_SECONDS,
+            launch=task.launch,
         )

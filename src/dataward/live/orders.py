@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
+from dataward.model.launch import Launch
+
 HEAD = Layout("<I")
 ORDER, CANCEL, RECALL, REPORT = range(4)
 
@@ -47,6 +49,7 @@ class Order(NamedTuple):
     cores: int
     limits: Limits
     hold_seconds: float = 0.0  # how long the report may wait for others, while orders are waiting
+    launch: Launch | None = None
 
 
 class Cancel(NamedTuple):
@@ -95,8 +98,9 @@ def framed(messages: Iterable[tuple[int, RunnerMessage]]) -> bytes:
 
 def _plain(message: RunnerMessage) -> tuple[int, Any]:
     if isinstance(message, Order):
-        inputs = tuple(map(tuple, message.inputs))
-        return ORDER, (*message[:3], inputs, *message[4:8], tuple(message.limits), *message[9:])
+        inputs, limits = tuple(map(tuple, message.inputs)), tuple(message.limits)
+        launch = message.launch and tuple(message.launch)
+        return ORDER, (*message[:3], inputs, *message[4:8], limits, message.hold_seconds, launch)
     if isinstance(message, Report):
         return REPORT, (*message[:7], tuple(map(tuple, message.outputs)), *message[8:])
     return (CANCEL if isinstance(message, Cancel) else RECALL), None
@@ -105,8 +109,8 @@ def _plain(message: RunnerMessage) -> tuple[int, Any]:
 def _message(kind: int, values: Any) -> RunnerMessage:
     if kind == ORDER:
         inputs = tuple(map(Input._make, values[3]))
-        limits = Limits._make(values[8])
-        return Order._make((*values[:3], inputs, *values[4:8], limits, *values[9:]))
+        limits, launch = Limits._make(values[8]), values[10] and Launch._make(values[10])
+        return Order._make((*values[:3], inputs, *values[4:8], limits, values[9], launch))
     if kind == REPORT:
         outputs = tuple(map(Written._make, values[7]))
         return Report._make((*values[:7], outputs, *values[8:]))

@@ -8,6 +8,7 @@ import os
 import select
 import sys
 import time
+from contextlib import suppress
 from math import inf
 from types import ModuleType
 
@@ -23,6 +24,7 @@ from dataward.live.command import (
 )
 from dataward.live.orders import Cancel, Frames, Order, Report, framed
 from dataward.live.sandbox import BadOutput, InputChanged, InputGone, Sandbox
+from dataward.model.launch import Launch
 
 RECEIVE_BYTES = 1 << 16  # a larger buffer would be mapped and unmapped for every message
 
@@ -215,9 +217,12 @@ class RunnerProcess:
         # A thread that a call has left behind must not print into the logs of other tasks.
         self._logs.print_to_files(bool(order.logs) and (order.is_calls or not self._has_company))
         try:
-            return self._run(order)
+            report = self._run(order)
         finally:
             self._logs.keep(order.logs, order.limits.log_bytes)
+        if report.error and order.launch and order.logs:
+            _keep_streams(order.launch, order.logs, order.limits.log_bytes)
+        return report
 
     def _run(self, order: Order) -> Report:
         if order.is_calls:
@@ -225,8 +230,9 @@ class RunnerProcess:
         else:
             streams = self._logs.streams()
             report = self._commands.run(
-                order.command, streams, order.cores, order.limits, alone=not self._has_company
-            )
+                order.command, streams, order.cores, order.limits, order.launch,
+                alone=not self._has_company,
+            )  # fmt: skip
         if not report.error and self._logs.is_too_long(order.limits.log_bytes):
             report = report._replace(error=printed_too_much(order.limits.log_bytes))
         spoiled = self._sandbox.spoiled(order.inputs) if order.inputs else ()
@@ -274,6 +280,16 @@ class RunnerProcess:
         except OSError as error:
             self._logs.print_to_files(False)
             print(f"dataward: {order.task}: cannot tidy up ({error})", file=sys.stderr)
+
+
+def _keep_streams(launch: Launch, stem: str, bytes_max: int) -> None:
+    """Make logs of what a failed command has printed to files: the files would be thrown away."""
+    for file, suffix in ((launch.stderr, ".err"), (launch.stdout, ".out")):
+        if os.path.isfile(file) and not os.path.islink(file) and os.path.getsize(file):
+            with suppress(OSError):  # the task's own error is the one to tell
+                if 0 < bytes_max < os.path.getsize(file):
+                    os.truncate(file, bytes_max)
+                os.rename(file, stem + suffix)
 
 
 def _surroundings(error: OSError) -> str:

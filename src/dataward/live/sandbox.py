@@ -12,9 +12,14 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from dataward.live.orders import Input, Written
 from dataward.live.trees import open_directories, remove_tree
+from dataward.model.directories import is_directory, without_slash
+
+if TYPE_CHECKING:
+    from dataward.live.packed_tree import Entry
 
 HASHED_HERE_BYTES = 1 << 20
 CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
@@ -61,7 +66,11 @@ class Sandbox:
                 _remove_spoiled(file)
                 raise InputGone(file.name)
             if file.outside:
-                os.symlink(file.path, file.name)
+                os.symlink(file.path, without_slash(file.name))
+            elif is_directory(file.name):
+                from dataward.live.packed_tree import unpack
+
+                unpack(file.path, without_slash(file.name))
             else:
                 self._link(file)
         for name in outputs:
@@ -97,22 +106,69 @@ class Sandbox:
         places = {os.path.dirname(name) or os.curdir for name in outputs}
         if not all(os.access(place, os.W_OK | os.X_OK) for place in places):
             open_directories(self.directory)  # the task has closed one, or not made it at all
-        found = [self._check(name) for name in outputs]
+        found = [
+            self._entries(name) if is_directory(name) else self._check(name) for name in outputs
+        ]
         return tuple(
-            self._move(name, status, depot) for name, status in zip(outputs, found, strict=True)
+            self._pack(name, of, depot) if isinstance(of, list) else self._move(name, of, depot)
+            for name, of in zip(outputs, found, strict=True)
         )
+
+    def _entries(self, name: str) -> "list[Entry]":
+        """What is in a directory."""
+        from dataward.live.packed_tree import OddEntry, entries_of
+
+        top = without_slash(name)
+        if not os.path.lexists(top):
+            raise BadOutput(_not_written(name))
+        if not self._is_inside(top):
+            raise BadOutput(_leads_out(name, os.readlink(top)))
+        if not os.path.isdir(top):
+            raise BadOutput(f"it wrote a file where it declares the directory {name!r}")
+        try:
+            try:
+                return entries_of(top, self._is_inside)
+            except PermissionError:
+                open_directories(top)
+                return entries_of(top, self._is_inside)
+        except OddEntry as odd:
+            raise BadOutput(f"it wrote a directory in which {odd}") from None
+
+    def _is_inside(self, path: str) -> bool:
+        return os.path.realpath(path).startswith(self.directory + os.sep)
+
+    def _pack(self, name: str, entries: "list[Entry]", depot: str) -> Written:
+        from dataward.live.packed_tree import pack
+
+        word = self._next_word()
+        path = f"{depot}/incoming/{word}"
+        os.makedirs(f"{depot}/incoming", exist_ok=True)
+        for entry in entries:
+            if not os.access(entry.path, os.R_OK):
+                os.chmod(entry.path, stat.S_IRUSR)
+        digest, size_bytes = pack(entries, path)
+        os.chmod(path, READ_ONLY)
+        modified_ns = os.stat(path).st_mtime_ns
+        return Written(
+            name, size_bytes, digest, put_in_depot(path, depot, digest, word), modified_ns
+        )
+
+    def _next_word(self) -> str:
+        self._moved += 1
+        return f"{self._own_word}-{self._moved}"
 
     def _check(self, name: str) -> os.stat_result:
         try:
             found = os.lstat(name)
         except (FileNotFoundError, NotADirectoryError):
-            raise BadOutput(
-                f"it ended well but did not write {name!r}, which it declares as an output"
-            ) from None
+            raise BadOutput(_not_written(name)) from None
         if stat.S_ISLNK(found.st_mode):
             found = self._follow(name)
         if stat.S_ISDIR(found.st_mode):
-            raise BadOutput(f"it wrote a directory where it declares the file {name!r}")
+            raise BadOutput(
+                f"it wrote a directory where it declares the file {name!r}; "
+                f"a directory is declared as {name + '/'!r}"
+            )
         if not stat.S_ISREG(found.st_mode):
             raise BadOutput(f"what it wrote as {name!r} is not a plain file")
         return found
@@ -125,10 +181,7 @@ class Sandbox:
             with suppress(OSError):  # the target is missing, or the links form a circle
                 found = os.stat(target)
         if found is None:
-            shown = os.readlink(name)
-            raise BadOutput(
-                f"it wrote {name!r} as a link to {shown!r}, which is not in its own directory"
-            )
+            raise BadOutput(_leads_out(name, os.readlink(name)))
         if stat.S_ISREG(found.st_mode):
             os.unlink(name)
             os.link(target, name)
@@ -136,8 +189,7 @@ class Sandbox:
         return found
 
     def _move(self, name: str, status: os.stat_result, depot: str) -> Written:
-        self._moved += 1
-        word, size_bytes = f"{self._own_word}-{self._moved}", status.st_size
+        word, size_bytes = self._next_word(), status.st_size
         mode = READ_ONLY | status.st_mode & EXECUTABLE
         if size_bytes > HASHED_HERE_BYTES or status.st_nlink > 1:
             path = f"{depot}/incoming/{word}"
@@ -197,14 +249,27 @@ def _fingerprint(file: Input) -> tuple[int, int]:
         if file.outside:
             raise InputChanged(f"its input {file.name!r} is not there any more") from None
         raise InputGone(file.name) from None
+    if file.outside and is_directory(file.name):
+        from dataward.live.packed_tree import tree_fingerprint
+
+        return tree_fingerprint(file.path)
     if not (file.outside or status.st_mode & stat.S_IRUSR):
         os.chmod(file.path, READ_ONLY | status.st_mode & EXECUTABLE)
     return status.st_size, status.st_mtime_ns
 
 
+def _not_written(name: str) -> str:
+    return f"it ended well but did not write {name!r}, which it declares as an output"
+
+
+def _leads_out(name: str, target: str) -> str:
+    return f"it wrote {name!r} as a link to {target!r}, which is not in its own directory"
+
+
 def _remove_spoiled(file: Input) -> None:
-    with suppress(FileNotFoundError):  # another runner process has seen it too
-        os.unlink(file.path)
+    if not file.outside:  # what is outside is the user's, who may have changed it
+        with suppress(FileNotFoundError):  # another runner process has seen it too
+            os.unlink(file.path)
 
 
 def _is_spoiled(file: Input, fingerprint: tuple[int, int]) -> bool:
@@ -221,7 +286,7 @@ def _digest(path: str) -> str:
 
 def _make_parents(name: str) -> None:
     if "/" in name:
-        os.makedirs(os.path.dirname(name), exist_ok=True)
+        os.makedirs(os.path.dirname(without_slash(name)) or os.curdir, exist_ok=True)
 
 
 def put_in_depot(path: str, depot: str, digest: str, word: str) -> str:

@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from dataward.errors import (
     WorkflowError,
 )
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.directories import is_directory
 from dataward.model.edges import Edges
 from dataward.model.file_edges import (
     check_order,
@@ -30,7 +31,8 @@ from dataward.model.file_edges import (
     self_feeding,
     with_file_edges,
 )
-from dataward.model.function_calls import CallResult, call_command, name_of_call
+from dataward.model.function_calls import CALL, CallResult, call_command, name_of_call
+from dataward.model.launch import Launch, launch_of
 from dataward.model.names import check_name, stays_inside
 from dataward.model.workflow import Command, FileId, TaskId, Workflow
 
@@ -63,12 +65,14 @@ class WorkflowBuilder:
         self._place_of = array("i")
         self._task_names: list[str] = []
         self._commands: list[Command | None] = []
+        self._launches: dict[int, Launch] = {}
         self._runtimes = array("d")
         self._cores = array("i")
         self._memory = array("q")
         self._retries = array("i")
         self._file_number: dict[str, int] = {}
         self._sizes = array("q")
+        self._locations: dict[FileId, str] = {}
         self._resized: dict[int, int] = {}
         self._inputs = (array("i"), array("i"))
         self._outputs = (array("i"), array("i"))
@@ -85,8 +89,11 @@ class WorkflowBuilder:
         """Add a sentence about something odd in the source to the workflow's ``warnings``."""
         self._warnings.append(sentence)
 
-    def file(self, id: str, size_bytes: int = -1) -> FileId:
-        """Declare a file; if given several sizes, the largest is kept: a plan must allow for it."""
+    def file(self, id: str, size_bytes: int = -1, *, path: str = "") -> FileId:
+        """Declare a file; if given several sizes, the largest is kept: a plan must allow for it.
+
+        ``path`` says where a file is that no task writes, if it is not beside the workflow.
+        """
         number = self._file_number.get(id)
         if number is None:
             check_name("file", id)
@@ -94,6 +101,9 @@ class WorkflowBuilder:
             self._sizes.append(-1)
         if size_bytes != -1:
             self._set_size(number, id, size_bytes)
+        if path:
+            check_name("path of a file", path)
+            self._locations[FileId(id)] = path
         return FileId(id)
 
     def _set_size(self, number: int, id: str, size_bytes: int) -> None:
@@ -120,8 +130,12 @@ class WorkflowBuilder:
         cores: int = 1,
         memory_bytes: int = 0,
         retries: int | None = None,
+        launch: Launch | None = None,
     ) -> TaskId:
-        """Add a task. ``after`` may name tasks that are added later."""
+        """Add a task. ``after`` may name tasks that are added later.
+
+        The files of a ``launch`` count as inputs and outputs, whether or not they are among those.
+        """
         number = self._mention(id)
         if self._place_of[number] >= 0:
             raise DuplicateTaskError(id)
@@ -135,7 +149,13 @@ class WorkflowBuilder:
             _refuse_needs(id, runtime_seconds, cores, memory_bytes)
         if retries is not None and not 0 <= retries <= RETRIES_MAX:
             raise BadValueError(f"task {id!r}", "retries", retries, f"not 0 to {RETRIES_MAX}")
+        if launch is not None:
+            _check_launch(id, launch, command)
+            inputs = [*inputs, launch.stdin] if launch.stdin else inputs
+            outputs = [*outputs, *launch.printed]
         place = self._place_of[number] = len(self._defined)
+        if launch is not None:
+            self._launches[place] = launch
         self._defined.append(number)
         self._task_names.append(name or id)
         self._commands.append(None if command is None else tuple(command))
@@ -193,6 +213,10 @@ class WorkflowBuilder:
         cores: int = 1,
         memory_bytes: int = 0,
         retries: int | None = None,
+        stdin: str = "",
+        stdout: str = "",
+        stderr: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> TaskId:
         """Add a task that runs a command, given as a line for the shell or as a list of words.
 
@@ -201,6 +225,10 @@ class WorkflowBuilder:
 
         ``{inputs}``, ``{outputs}``, ``{inputs[0]}`` and ``{outputs[0]}`` stand for the file names;
         every other brace is left alone, so ``awk '{print $1}'`` needs no escaping.
+
+        ``stdin`` is a file that the command reads from; what it prints goes to the files ``stdout``
+        and ``stderr``, which may be the same. They are an input and outputs too, without being
+        listed as such. ``env`` has variables that are set besides those of the caller.
         """
         words = expand(command, inputs, outputs)
         program = (command.split() or [""])[0] if isinstance(command, str) else words[0]
@@ -216,6 +244,7 @@ class WorkflowBuilder:
             cores=cores,
             memory_bytes=memory_bytes,
             retries=retries,
+            launch=launch_of(stdin, stdout, stderr, env),
         )
 
     def call(
@@ -284,6 +313,8 @@ class WorkflowBuilder:
             inputs=Adjacency.from_pairs(*_pair(self._inputs), count),
             outputs=Adjacency.from_pairs(*_pair(self._outputs), count),
             parents=self._declared_edges(ids, task_ids, edges),
+            launches=dict(self._launches),
+            locations=dict(self._locations),
         )
         check_order(declared)
         self._warn_about_files(declared.file_ids)
@@ -414,6 +445,29 @@ def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int
     if not 1 <= cores <= CORES_MAX:
         raise BadValueError(owner, "cores", cores, f"not between 1 and {CORES_MAX}")
     raise BadValueError(owner, "memory", memory_bytes, f"not between 0 and {SIZE_BYTES_MAX} bytes")
+
+
+def _check_launch(id: str, launch: Launch, command: Sequence[str] | None) -> None:
+    owner = f"task {id!r}"
+    if command and command[0] == CALL:
+        problem = "but it calls a function, which has neither streams nor variables of its own"
+        raise BadValueError(owner, "launch", tuple(launch), problem)
+    for file in launch[:3]:
+        if is_directory(file):
+            raise BadValueError(owner, "stream", file, "but a directory cannot be one")
+    for name, value in launch.env:
+        if not name or "=" in name or "\0" in name + value or not _is_text(name + value):
+            problem = "which cannot be a variable of its environment"
+            raise BadValueError(owner, "variable", f"{name}={value}" if name else name, problem)
+
+
+def _is_text(text: str) -> bool:
+    """Whether the text can be written to a file; a lone surrogate cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _int32(numbers: "array[int]") -> Indices:

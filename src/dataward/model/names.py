@@ -6,6 +6,7 @@ Names come from outside and end up on terminals, in file systems and in other pr
 import re
 
 from dataward.errors import BadNameError
+from dataward.model.directories import without_slash
 
 # Control characters garble terminals and split lines; lone surrogates cannot be written as UTF-8.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -29,6 +30,7 @@ def stays_inside(file: str) -> bool:
     """Whether a file's name, taken as a path, stays within the directory it is resolved in."""
     if _PLAIN.fullmatch(file):
         return True
+    file = without_slash(file)
     if file.startswith(("/", "\\", "~")) or re.match("[A-Za-z]:", file):
         return False
     parts = file.replace("\\", "/").split("/")

@@ -11,6 +11,7 @@ from zlib import crc32
 import msgspec
 
 from dataward.model.ids import AttemptId, NodeId
+from dataward.model.launch import Launch
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 
@@ -65,6 +66,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     backups_max: int
     command: tuple[str, ...] = ()
     earlier: Earlier | None = None
+    launch: Launch | None = None
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):

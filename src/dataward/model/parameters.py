@@ -1,9 +1,10 @@
-"""Fills in parameters: ``{name}`` in the commands and file names of a workflow."""
+"""Fills in parameters: ``{name}`` in the commands, variables and file names of a workflow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dataward.errors import BadNameError, SettingError
+from dataward.model.launch import Launch
 from dataward.model.names import check_name
 from dataward.model.workflow import FileId, Workflow
 
@@ -42,13 +43,25 @@ def with_parameters(workflow: Workflow, parameters: Mapping[str, str]) -> Workfl
         None if command is None else tuple(filled(word) for word in command)
         for command in workflow.commands
     )
+    launches = {
+        task: Launch(
+            filled(launch.stdin),
+            filled(launch.stdout),
+            filled(launch.stderr),
+            tuple((name, filled(value)) for name, value in launch.env),
+        )
+        for task, launch in workflow.launches.items()
+    }
+    locations = {FileId(filled(f)): filled(path) for f, path in workflow.locations.items()}
     if unused:
         nowhere = ", ".join(unused)
-        raise SettingError(f"{nowhere} is in no command or file name of the workflow")
+        raise SettingError(f"{nowhere} is in no command, variable or file name of the workflow")
     seen: set[FileId] = set()
     for file in files:
         check_name("file", file)
         if file in seen:
             raise BadNameError("file", file, "stands for two files once parameters are filled in")
         seen.add(file)
-    return replace(workflow, file_ids=files, commands=commands)
+    return replace(
+        workflow, file_ids=files, commands=commands, launches=launches, locations=locations
+    )

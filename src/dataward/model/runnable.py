@@ -9,6 +9,7 @@ from dataward.errors import (
     MissingInputError,
     NoCommandError,
 )
+from dataward.model.directories import is_directory, without_slash
 from dataward.model.file_edges import with_file_edges
 from dataward.model.names import stays_inside
 from dataward.model.workflow import FileId, Workflow
@@ -41,12 +42,17 @@ def as_run(
 
 
 def _check_no_file_is_a_directory(workflow: Workflow) -> None:
-    """Refuse a workflow with both files ``a`` and ``a/b``, even if both are outputs."""
-    names = set(workflow.file_ids)
+    """Refuse a workflow with both ``a`` and ``a/b``, even if both are outputs, or ``a`` is ``a/``.
+
+    What is in a directory that is one content cannot be another content too.
+    """
+    names = {without_slash(file): file for file in workflow.file_ids}
     for file in workflow.file_ids:
-        place = file.rpartition("/")[0]
-        while place:
+        place = without_slash(file)
+        if names[place] != file:
+            raise BadNameError("file", file, f"cannot be there beside {names[place]!r}")
+        while place := place.rpartition("/")[0]:
             if place in names:
-                problem = f"would be in a directory called {place!r}, which is a file"
+                what = "one content" if is_directory(names[place]) else "a file"
+                problem = f"would be in a directory called {place!r}, which is {what}"
                 raise BadNameError("file", file, problem)
-            place = place.rpartition("/")[0]

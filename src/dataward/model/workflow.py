@@ -5,6 +5,7 @@ immutable and already valid: only ``WorkflowBuilder`` makes one.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NewType
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.launch import Launch
 from dataward.model.layers import Layers, layers_of
 
 TaskId = NewType("TaskId", str)
@@ -36,6 +38,7 @@ class Task:
     cores: int
     memory_bytes: int
     retries: int | None
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +46,11 @@ class Workflow:
     """Tasks and files by index; every array is in the order of ``task_ids`` or of ``file_ids``.
 
     ``inputs`` and ``outputs`` join tasks to files in the order the author gave; ``parents`` joins
-    a task to the tasks it waits for. ``retries`` is -1 where the author did not say. ``warnings``
-    are sentences about what was odd in the source. ``is_measured`` tells that run times and memory
-    are what a run has measured, not what its author allows. Equality ignores both.
+    a task to the tasks it waits for. ``retries`` is -1 where the author did not say. ``launches``
+    has the few tasks that need one, by index; ``locations`` the paths of files that are not beside
+    the workflow, where relative paths start. ``warnings`` are sentences about what was odd in the
+    source. ``is_measured`` tells that run times and memory are what a run has measured, not what
+    its author allows. Equality ignores both.
     """
 
     name: str
@@ -61,6 +66,8 @@ class Workflow:
     inputs: Adjacency
     outputs: Adjacency
     parents: Adjacency
+    launches: Mapping[int, Launch] = field(default_factory=dict)
+    locations: Mapping[FileId, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     is_measured: bool = field(default=False, compare=False)
 
@@ -75,6 +82,8 @@ class Workflow:
             and self.task_ids == other.task_ids
             and self.task_names == other.task_names
             and self.commands == other.commands
+            and self.launches == other.launches
+            and self.locations == other.locations
             and self.file_ids == other.file_ids
             and np.array_equal(self.runtime_seconds, other.runtime_seconds)
             and np.array_equal(self.cores, other.cores)
@@ -100,6 +109,7 @@ class Workflow:
             cores=int(self.cores[index]),
             memory_bytes=int(self.memory_bytes[index]),
             retries=None if retries < 0 else retries,
+            launch=self.launches.get(index),
         )
 
     @property

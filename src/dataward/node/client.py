@@ -70,10 +70,10 @@ def task_specs(
         workflow.commands,
         strict=True,
     )
-    for (
+    for index, (
         id, kind, parents, children, inputs, outputs, seconds, cores, memory, tries, node, priority,
         command,
-    ) in rows:  # fmt: skip
+    ) in enumerate(rows):  # fmt: skip
         yield TaskSpec(
             id=id,
             type=workflow.type_names[kind],
@@ -90,6 +90,7 @@ def task_specs(
             backups_max=backups_max,
             command=command or (),
             earlier=earlier.get(id),
+            launch=workflow.launches.get(index),
         )
 
 

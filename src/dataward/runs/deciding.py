@@ -103,7 +103,8 @@ def _changes(workflow: Workflow, known: KnownBefore) -> dict[int, str]:
     outside = {names[file] for file in np.flatnonzero(~made).tolist()}
     found: dict[int, str] = {}
     for task, id in enumerate(workflow.task_ids):
-        recipe = recipe_of(workflow.commands[task] or (), writes[task])
+        launch = workflow.launches.get(task)
+        recipe = recipe_of(workflow.commands[task] or (), writes[task], launch=launch)
         if id in known.forced:
             found[task] = FORCED
         elif (change := _change(known.outcomes.get(id), recipe, reads[task], writes[task])) or (

@@ -15,7 +15,10 @@ from typing import Protocol
 from dataward.errors import OutputError
 from dataward.live.depot_disk import Place
 from dataward.live.durability import sync_files, sync_path
+from dataward.live.packed_tree import unpack
 from dataward.live.sandbox import EXECUTABLE
+from dataward.live.trees import remove_tree
+from dataward.model.directories import is_directory
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.keeping import Keeping
 from dataward.runs.preparation import Preparation
@@ -23,6 +26,7 @@ from dataward.stores.journal import make_directory
 
 # Not the file's own name with a suffix: that name may already have the greatest length allowed.
 DRAFT_NAME = ".dataward-new"
+OLD_NAME = ".dataward-old"
 SYNCED_TOGETHER = 256  # results in one sync, which costs as much for many files as for a few
 
 
@@ -134,7 +138,8 @@ class Housekeeping:
         path = self._outputs / file
         if place.path == str(path):
             return True  # an earlier run has published it
-        self._depots.later(partial(publish, place, path, stays=stays))
+        put = publish_tree if is_directory(file) else partial(publish, stays=stays)
+        self._depots.later(partial(put, place, path))
         self._unsynced.append(str(path))
         return True
 
@@ -142,12 +147,20 @@ class Housekeeping:
 def sync_published(paths: Sequence[str]) -> None:
     """Write published files and their names through to the disk. Raises OutputError."""
     try:
-        sync_files(paths)
+        sync_files([file for path in paths for file in _with_contents(path)])
         for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
             sync_path(directory)
     except OSError as error:
         where = os.path.dirname(paths[0])
         raise OutputError(where, error.strerror or str(error)) from error
+
+
+def _with_contents(path: str) -> list[str]:
+    """A file; or a directory with everything in it."""
+    found = [path]
+    for place, directories, files in os.walk(path):
+        found += [os.path.join(place, name) for name in (*directories, *files)]
+    return found
 
 
 def publish_known(
@@ -159,7 +172,8 @@ def publish_known(
         for file in outcome.outputs:
             place = prepared.outside.get(file.id)
             if is_wanted(file.id) and place is not None and not place.outside:
-                publish(place, outputs / file.id, stays=True)
+                put = publish_tree if is_directory(file.id) else partial(publish, stays=True)
+                put(place, outputs / file.id)
                 published.append(str(outputs / file.id))
     if published:
         sync_published(published)
@@ -183,5 +197,23 @@ def publish(place: Place, path: Path, *, stays: bool) -> None:
             os.link(place.path, draft)
         os.chmod(draft, 0o644 | status.st_mode & EXECUTABLE)
         os.replace(draft, path)
+    except OSError as error:
+        raise OutputError(str(path), error.strerror or str(error)) from error
+
+
+def publish_tree(place: Place, path: Path) -> None:
+    """Put a packed directory of the depot at ``path``, in place of what is there."""
+    draft, old = path.parent / DRAFT_NAME, path.parent / OLD_NAME
+    try:
+        make_directory(path.parent)
+        remove_tree(draft)  # from a run that was killed
+        remove_tree(old)
+        unpack(place.path, str(draft))
+        if path.is_dir() and not path.is_symlink():
+            os.rename(path, old)
+        else:
+            path.unlink(missing_ok=True)
+        os.rename(draft, path)
+        remove_tree(old)
     except OSError as error:
         raise OutputError(str(path), error.strerror or str(error)) from error

@@ -13,10 +13,13 @@ from io import FileIO
 from pathlib import Path
 
 import msgspec
+from blake3 import blake3
 
 from dataward.errors import DatawardError, FormatError
 from dataward.live.depot_disk import Place
 from dataward.live.file_digest import file_digest
+from dataward.live.packed_tree import OddEntry, entries_of, tree_digest
+from dataward.model.directories import is_directory
 from dataward.stores.journal import Journal
 
 VERSION = 1  # grows when what is remembered changes its meaning
@@ -63,7 +66,9 @@ class InputDigests:
         try:
             status = os.stat(path)
             if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its writer
-                kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a plain file"
+                kind = "not a plain file"
+                if stat.S_ISDIR(status.st_mode):
+                    kind = f"a directory; as an input it is called {path.name + '/'!r}"
                 raise InputFileError(path, f"is {kind}")
             seen = self._remembered.get(key)
             if seen is None or seen.look != _look(status):
@@ -86,6 +91,34 @@ class InputDigests:
             self._remembered[key] = _Seen(_look(status), place.digest)
             self._is_saved = False
 
+    def digest_as(self, file: str, path: Path) -> str:
+        """The digest of a file, or of a whole directory if the name ``file`` stands for one."""
+        return self.digest_of_tree(path) if is_directory(file) else self.digest_of(path)
+
+    def digest_of_tree(self, path: Path) -> str:
+        """The digest of a directory with everything in it. Raises InputFileError."""
+        key = os.fsencode(os.path.abspath(path)) + b"/"
+        began_ns = self._now_ns()
+        try:
+            entries = entries_of(str(path))
+            listed = msgspec.msgpack.encode(
+                [(e.name, e.kind, e.size_bytes, e.modified_ns) for e in entries]
+            )
+            latest_ns = max([entry.modified_ns for entry in entries], default=0)
+            size_bytes = sum(entry.size_bytes for entry in entries)
+            look = (size_bytes, latest_ns, int.from_bytes(blake3(listed).digest(7)))
+            seen = self._remembered.get(key)
+            if seen is None or seen.look != look:
+                seen = _Seen(look, tree_digest(entries))
+                self._remember(key, seen, latest_ns, began_ns)
+        except OddEntry as odd:
+            raise InputFileError(Path(odd.path), odd.problem) from None
+        except FileNotFoundError:
+            raise InputFileError(path, "does not exist") from None
+        except OSError as error:
+            raise InputFileError(path, f"cannot be read: {error.strerror}") from error
+        return seen.digest
+
     def save(self) -> None:
         """Remember the digests for the next run; if that fails, the next run reads files again."""
         if self._is_saved:
@@ -103,11 +136,19 @@ class InputDigests:
         if _look(before) != _look(after):
             raise InputFileError(path, "was written to while it was read; wait until it is whole")
         seen = _Seen(_look(after), digest)
+        self._remember(key, seen, after.st_mtime_ns, began_ns)
+        return seen
+
+    def _remember(self, key: bytes, seen: _Seen, modified_ns: int, began_ns: int) -> None:
         # Otherwise a write after this reading might leave size and time as they are now.
-        if after.st_mtime_ns + SETTLED_NS <= began_ns:
+        if modified_ns + SETTLED_NS <= began_ns:
             self._remembered[key] = seen
             self._is_saved = False
-        return seen
+
+
+def lies_at(file: str, path: Path) -> bool:
+    """Whether there is a file at the path, or a directory if the name ``file`` stands for one."""
+    return path.is_dir() if is_directory(file) else path.is_file()
 
 
 def _look(status: os.stat_result) -> tuple[int, int, int]:

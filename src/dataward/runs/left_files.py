@@ -6,9 +6,11 @@ from functools import cached_property
 from pathlib import Path
 
 from dataward.live.depot_disk import Place, files_in_depot
+from dataward.live.packed_tree import tree_fingerprint
+from dataward.model.directories import is_directory
 from dataward.model.workflow import FileId
 from dataward.runs.deciding import Presence
-from dataward.runs.input_digests import InputDigests, InputFileError
+from dataward.runs.input_digests import InputDigests, InputFileError, lies_at
 from dataward.runs.run_directory import RunDirectory
 
 
@@ -39,8 +41,11 @@ class LeftFiles:
 
     def _published(self, file: FileId, digest: str) -> Place | None:
         path = self._directory.outputs / file
-        if not path.is_file() or self._digest_of(path) != digest:
+        if not lies_at(file, path) or self._digest_of(path, file) != digest:
             return None
+        if is_directory(file):
+            size_bytes, modified_ns = tree_fingerprint(str(path))
+            return Place(str(path), size_bytes, digest, True, modified_ns)
         status = path.stat()
         return Place(str(path), status.st_size, digest, True, status.st_mtime_ns)
 
@@ -53,9 +58,9 @@ class LeftFiles:
                     os.unlink(place.path)
         return None
 
-    def _digest_of(self, path: Path) -> str:
+    def _digest_of(self, path: Path, file: str = "") -> str:
         try:
-            return self._digests.digest_of(path)
+            return self._digests.digest_as(file, path)
         except InputFileError:
             return ""
 

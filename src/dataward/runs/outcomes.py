@@ -14,6 +14,7 @@ from blake3 import blake3
 
 from dataward.errors import FormatError, OutputError
 from dataward.model.ids import NOBODY, AttemptId
+from dataward.model.launch import Launch
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.journal import Journal
@@ -24,7 +25,7 @@ _TASKS_PER_FRAME = 10_000
 _RUN_ALL_AGAIN = "remove it, and every task runs again"
 
 _PART_CHARACTERS = 32  # 16 bytes of digest: enough that no two parts are equal by accident
-_PARTS = ("command has", "list of outputs has", "settings have")
+_PARTS = ("command has", "list of outputs has", "settings have", "streams or variables have")
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
@@ -43,12 +44,20 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     failure: str = ""
 
 
-def recipe_of(command: Sequence[str], outputs: Iterable[FileId], settings: str = "") -> str:
+def recipe_of(
+    command: Sequence[str],
+    outputs: Iterable[FileId],
+    settings: str = "",
+    launch: Launch | None = None,
+) -> str:
     """A digest of how a task is run; neither its order of outputs nor its id matters.
 
-    It is one digest for each of `_PARTS`, so that two recipes tell which part is different.
+    It is one digest for each of `_PARTS`, so that two recipes tell which part is different. The
+    last part is missing if the task has no launch.
     """
-    parts = (list(command), sorted(outputs), settings)
+    parts: list[object] = [list(command), sorted(outputs), settings]
+    if launch is not None:
+        parts.append(launch)
     return "".join(
         blake3(msgspec.msgpack.encode(part)).hexdigest(_PART_CHARACTERS // 2) for part in parts
     )
@@ -103,7 +112,7 @@ def outcomes_of(
         if made is None and spec.earlier is not None and before is not None:
             found[spec.id] = before
         elif all(digest for _, digest in inputs) and all(known.get(file) for file in declared):
-            recipe = recipe_of(spec.command, declared)
+            recipe = recipe_of(spec.command, declared, launch=spec.launch)
             found[spec.id] = Outcome(recipe, inputs, outputs, *(made or ()))
     return found
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from dataward.live.depot_disk import Place
+from dataward.live.packed_tree import tree_fingerprint
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.directories import is_directory
 from dataward.model.ids import NodeId
 from dataward.model.operations import Earlier
 from dataward.model.runnable import as_run
@@ -20,6 +22,8 @@ from dataward.runs.outcomes import Outcome
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.stale_outputs import StaleOutputs, clear_stale_outputs, note_stale_outputs
 
+LOST_SHOWN = 3  # directories named by the workflow where files are missing
+
 
 def stem_of(source: Path) -> str:
     """The name of a workflow's file without the suffixes that tell its format."""
@@ -28,14 +32,21 @@ def stem_of(source: Path) -> str:
 
 
 class InputFiles:
-    """Finds the files that no task writes: in ``NAME.inputs``, or beside the workflow."""
+    """Finds the files that no task writes: where the workflow says, or beside it.
 
-    def __init__(self, source: Path) -> None:
+    Beside it is also ``NAME.inputs``, which is looked into first.
+    """
+
+    def __init__(self, source: Path, locations: Mapping[FileId, str]) -> None:
         beside = source.parent
         own = source.with_name(stem_of(source) + ".inputs")
         self._places = [place for place in (own, beside) if place.is_dir()]
+        self._named = {file: beside / path for file, path in locations.items()}
 
     def find(self, file: FileId) -> Path | None:
+        named = self._named.get(file)
+        if named is not None and named.exists():
+            return named
         for place in self._places:
             path = place / file
             if path.exists():
@@ -47,12 +58,13 @@ class InputFiles:
 
     @property
     def places(self) -> list[str]:
-        return [str(place) for place in self._places]
+        lost = dict.fromkeys(path.parent for path in self._named.values() if not path.exists())
+        return [str(place) for place in (*self._places, *list(lost)[:LOST_SHOWN])]
 
 
 def runnable(workflow: Workflow, source: Path) -> Workflow:
     """The workflow as it is run, from the file ``source``. Raises a WorkflowError if it cannot."""
-    inputs = InputFiles(source)
+    inputs = InputFiles(source, workflow.locations)
     return as_run(workflow, inputs.is_provided, inputs.places)
 
 
@@ -97,7 +109,7 @@ class Preparer:
     ) -> None:
         self._workflow = workflow
         self._directory = RunDirectory(directory.path.absolute())
-        self._inputs = InputFiles(source)
+        self._inputs = InputFiles(source, workflow.locations)
         self._forced = request.forced
         self._is_part = bool(request.wanted)
         self._seen = InputDigests(directory.path / "digests")
@@ -120,8 +132,12 @@ class Preparer:
             path = self._inputs.find(file)
             assert path is not None, "runnable has found it"
             absolute = path.absolute()
-            digest = self._seen.digest_of(absolute)
-            self.inputs[file] = Place(str(absolute), absolute.stat().st_size, digest, True)
+            size_bytes = absolute.stat().st_size
+            if is_directory(file):
+                size_bytes, _ = tree_fingerprint(str(absolute))
+            self.inputs[file] = Place(
+                str(absolute), size_bytes, self._seen.digest_as(file, absolute), True
+            )
             yield done
         self._seen.save()  # if there is no directory yet, nothing is saved
 
@@ -255,7 +271,8 @@ def remaining_workflow(
         task = workflow.task(index)
         for number in (*workflow.inputs.row(index).tolist(), *workflow.outputs.row(index).tolist()):
             place = known.get(files[number])
-            builder.file(files[number], place.size_bytes if place else sizes[number])
+            size_bytes = place.size_bytes if place else sizes[number]
+            builder.file(files[number], size_bytes, path=workflow.locations.get(files[number], ""))
         builder.task(
             task.id,
             name=task.name,
@@ -267,5 +284,6 @@ def remaining_workflow(
             cores=task.cores,
             memory_bytes=task.memory_bytes,
             retries=task.retries,
+            launch=task.launch,
         )
     return builder.build()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from dataward.live.trees import remove_tree
 from dataward.model.workflow import FileId, Workflow
-from dataward.runs.input_digests import InputDigests, InputFileError
+from dataward.runs.input_digests import InputDigests, InputFileError, lies_at
 from dataward.runs.outcomes import Outcome
 from dataward.runs.run_directory import RunDirectory
 
@@ -33,7 +34,7 @@ def note_stale_outputs(
     found = dict(noted)
     for outcome in outcomes:
         for file in outcome.outputs:
-            if file.id not in made and (directory.outputs / file.id).is_file():
+            if file.id not in made and lies_at(file.id, directory.outputs / file.id):
                 found[file.id] = file.digest
     if found != noted:
         directory.stale.write_bytes(msgspec.json.encode(found))
@@ -50,10 +51,10 @@ def clear_stale_outputs(
     removed, changed = [], []
     for file, digest in noted.items():
         path = directory.outputs / file
-        if file in made or not path.is_file():
+        if file in made or not lies_at(file, path):
             continue
-        if _digest(path, digests) == digest:
-            path.unlink()
+        if _digest(file, path, digests) == digest:
+            _remove(path)
             removed.append(file)
             _remove_empty(path.parent, directory.outputs)
         else:
@@ -69,9 +70,16 @@ def _load(path: Path) -> Mapping[FileId, str]:
         return {}
 
 
-def _digest(path: Path, digests: InputDigests) -> str:
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        remove_tree(path)
+    else:
+        path.unlink()
+
+
+def _digest(file: FileId, path: Path, digests: InputDigests) -> str:
     try:
-        return digests.digest_of(path)
+        return digests.digest_as(file, path)
     except InputFileError:
         return ""
 
