@@ -3,6 +3,7 @@ import pytest
 from builders import a_diamond
 from dataward.errors import BadValueError
 from dataward.generate import generate
+from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import FileStored, TaskFinished, TaskSkipped
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
@@ -79,3 +80,13 @@ def test_a_task_skipped_in_the_last_run_counts_as_it_ran_in_an_earlier_one() -> 
     found = measured_workflow(a_diamond(), [first, second])
 
     assert found.runtime_seconds.tolist()[:2] == [2.0, 4.0]
+
+
+def test_how_a_command_is_launched_and_where_inputs_are_stays_as_it_was() -> None:
+    wf = WorkflowBuilder("launched")
+    wf.file("in", 5, path="/somewhere/in")
+    wf.command(["sort"], stdin="in", stdout="out", env={"LC_ALL": "C"}, id="t")
+    workflow = wf.build()
+
+    assert measured_workflow(workflow, [ran("t", 1.0, 2.0)]).launches == workflow.launches
+    assert measured_workflow(workflow, []).locations == workflow.locations

@@ -85,7 +85,7 @@ def run_command(
     - `dataward run montage.json --resume`
     - `dataward run words.json merged.txt --dry-run`
     - `dataward run words.json --force count --set-param lang=en`
-    - `dataward run blast.json --wrap 'apptainer exec blast.sif {command}'`
+    - `dataward run blast.json --wrap 'apptainer exec /images/blast.sif {command}'`
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     """
     from dataward.cli.one_run import OneRun

@@ -55,7 +55,8 @@ def measured_workflow(workflow: Workflow, runs: Iterable[Iterable[Event]]) -> Wo
     builder = WorkflowBuilder(workflow.name)
     builder.mark_measured()
     for file, size_bytes in zip(workflow.file_ids, workflow.size_bytes.tolist(), strict=True):
-        builder.file(file, found.sizes.get(file, size_bytes))
+        size_bytes = found.sizes.get(file, size_bytes)
+        builder.file(file, size_bytes, path=workflow.locations.get(file, ""))
     unmeasured = 0
     for index in range(len(workflow)):
         unmeasured += not _add_task(builder, workflow, index, found)
@@ -87,5 +88,6 @@ def _add_task(
         cores=task.cores,
         memory_bytes=memory_bytes,
         retries=task.retries,
+        launch=task.launch,
     )
     return measured is not None
