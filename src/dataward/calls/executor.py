@@ -67,6 +67,8 @@ class CallExecutor(Executor):
             raise TypeError("slots and max_workers are the same: give only one of them")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
+        if max_workers is not None and max_workers < 1:
+            raise SettingError("max_workers must be greater than 0")
         slots = max_workers if slots is None else slots
         slots = (os.cpu_count() or 1) if slots is None else slots
         if slots < 1 or nodes < 1:
