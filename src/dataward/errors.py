@@ -16,6 +16,7 @@ DatawardError
 ├── SettingError               an option or a parameter makes no sense
 ├── OutputError                a result cannot be written where it was asked for
 ├── ProcessDiedError           the process that made a function call died
+│   └── TimeLimitError         it was ended, since the call took too long
 └── OwnFaultError              dataward itself is at fault, whatever it was given
 
 Each error keeps its facts as attributes and makes its message from them. Names from outside are
@@ -134,7 +135,7 @@ class FormatError(DatawardError):
         super().__init__(f"{where}: {problem}" + (f"; {remedy}" if remedy else ""))
 
 
-class SettingError(DatawardError):
+class SettingError(DatawardError, ValueError):
     """An option or a parameter makes no sense; the message names it and says what is accepted."""
 
 
@@ -145,7 +146,7 @@ class OutputError(DatawardError):
 
 
 class ProcessDiedError(DatawardError):
-    """The process that made a function call died, on every try."""
+    """The process that made a function call died with it."""
 
     def __init__(self, function: str, how: str) -> None:
         self.function = function
@@ -154,6 +155,10 @@ class ProcessDiedError(DatawardError):
 
     def __reduce__(self) -> tuple[type["ProcessDiedError"], tuple[str, str]]:
         return type(self), (self.function, self.how)
+
+
+class TimeLimitError(ProcessDiedError, TimeoutError):
+    """A function call ran longer than it may, and was ended with its process."""
 
 
 class OwnFaultError(DatawardError):

@@ -45,7 +45,6 @@ class Machine:
         counts = Counter(item.pace for item in bundle)
         if len(bundle) > 1:
             assert all(pace.is_known for pace in counts)
-            assert not any(item.alone for item in bundle)
             assert sum(item.pace.seconds for item in bundle) <= settings.target_seconds
         assert len(bundle) <= settings.calls_max
         for pace, count in counts.items():
@@ -56,13 +55,19 @@ class Machine:
         for pace, count in Counter(item.pace for item in bundle).items():
             pace.learn(count, count * self.seconds[pace])
             self.largest[pace] = max(self.largest[pace], count)
-        self.done.update(item.number for item in bundle)
-        self.bundler.finished(bundle)
+        self._make(bundle)
 
-    def lose_first(self) -> None:
+    def give_back_the_end_of_the_first(self, made: int) -> None:
         bundle = self.under_way.popleft()
-        self.sent.subtract(item.number for item in bundle)
-        self.bundler.try_alone(bundle)
+        back = bundle[made:]
+        self.sent.subtract(item.number for item in back)
+        self.bundler.give_back(back)
+        self._make(bundle[:made])
+
+    def _make(self, items: list[Item]) -> None:
+        for item in items:
+            self.done.add(item.number)
+            self.bundler.finished(item)
 
 
 def a_machine(slots: int = 2, **seconds: float) -> tuple[Machine, dict[str, Pace]]:
@@ -95,7 +100,8 @@ def test_every_call_is_made_once_in_an_order_that_suits_its_dependencies(slots, 
             continue
         if losses and data.draw(st.booleans()):
             losses -= 1
-            machine.lose_first()
+            made = data.draw(st.integers(0, len(machine.under_way[0])))
+            machine.give_back_the_end_of_the_first(made)
         elif data.draw(st.booleans()) or not machine.bundler.ready:
             machine.finish_first()
 

@@ -19,7 +19,7 @@ import pytest
 import dataward
 from calls.gates import Gate
 from dataward import DatawardError, Executor
-from dataward.model.events import FileEvicted, TaskFinished
+from dataward.model.events import TaskFinished
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +136,42 @@ def test_two_nodes_share_the_calls():
         assert total.result() == 4 * sum(range(50))
 
 
-@pytest.mark.parametrize("wrong", [{"slots": 0}, {"nodes": 0}, {"time_limit_seconds": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"slots": 0}, {"max_workers": -1}, {"nodes": 0}, {"time_limit_seconds": -1.0}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(DatawardError):
+    with pytest.raises(DatawardError) as caught:
         Executor(**wrong)
+
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("wrong", [{"slots": 1, "max_workers": 1}, {"initializer": "none"}])
+def test_settings_of_the_wrong_kind_are_refused(wrong):
+    with pytest.raises(TypeError):
+        Executor(**wrong)
+
+
+def set_mark(*args):
+    os.environ["DATAWARD_TEST_MARK"] = repr(args)
+
+
+def test_each_process_is_initialized_before_its_first_call():
+    with Executor(max_workers=2, initializer=set_mark, initargs=(1, "two")) as executor:
+        marks = list(executor.map(os.getenv, ["DATAWARD_TEST_MARK"] * 20))
+
+    assert set(marks) == {"(1, 'two')"}
+
+
+def test_an_initializer_that_raises_breaks_the_executor(capfd):
+    with Executor(1, initializer=int, initargs=("seven",)) as executor:
+        future = executor.submit(double, 1)
+
+        with pytest.raises(
+            concurrent.futures.BrokenExecutor, match="initializer raised ValueError"
+        ):
+            future.result()
+    assert "invalid literal" in capfd.readouterr().err
 
 
 def test_a_directory_that_holds_other_things_is_refused(tmp_path):
@@ -574,30 +606,22 @@ def test_huge_results_go_from_call_to_call_and_are_not_kept_in_memory(executor):
     sums = [executor.submit(np.sum, future) for future in futures]
 
     assert [future.result() for future in sums] == [0, size, 2 * size]
-    kept = executor._loop._dispatcher._reader._files.values()
-    assert sum(len(file._content or b"") for file in kept) < 8 << 20
+    assert all(os.path.getsize(future.kept.file.path) > size for future in futures)
     assert futures[1].result()[-1] == 1
 
 
 def test_results_that_nobody_can_ask_for_leave_the_disk(tmp_path):
-    evicted = threading.Semaphore(0)
-
-    def on_event(event):
-        if isinstance(event, FileEvicted) and event.file.endswith(".results"):
-            evicted.release()
-
     def stored():
-        files = [path for path in (tmp_path / "d" / "depot").rglob("*") if path.is_file()]
+        files = [path for path in (tmp_path / "d").rglob("*") if path.is_file()]
         return sum(path.stat().st_size for path in files)
 
-    with Executor(1, directory=tmp_path / "d", on_event=on_event) as executor:
+    with Executor(1, directory=tmp_path / "d") as executor:
         first = executor.submit(bytes, 3_000_000)
         second = executor.submit(len, first)
         assert second.result() == 3_000_000
         before = stored()
         del first
         gc.collect()
-        assert evicted.acquire(timeout=60)
 
     assert before > 3_000_000
     assert stored() < 10_000

@@ -35,7 +35,7 @@ class PendingCall(Item):
         self.future = future
         self.function = function
         self.is_started = False
-        self.tries = 0  # how often it was made in a bundle of its own
+        self.tries = 0  # how often it was sent to a process that ended before it began
         self.needs: tuple[CallFuture[Any], ...] = ()
         if _is_plain(args, kwargs):
             self.arguments = pickle.dumps((args, kwargs), 5)

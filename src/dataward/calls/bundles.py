@@ -4,13 +4,15 @@ A call that takes microseconds must not be sent alone, and calls that take secon
 for each other. Nobody says beforehand how long calls take, so each function is timed: its first
 call is sent alone, later bundles grow while they take less than ``target_seconds``. A call whose
 unfinished dependencies are all in the bundle joins it: a chain or a small tree is then one bundle.
+A call that turns out slow is noticed by `dispatcher`, which gives back the calls behind it.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from dataward.live.call_pipes import TICKETS_MAX
 from dataward.node.lead import believed
 
 
@@ -18,7 +20,7 @@ from dataward.node.lead import believed
 class BundleSettings:
     target_seconds: float = 0.05  # a bundle that takes this long is large enough
     growth: int = 8  # at most this many times as many calls of one function as ever came back
-    calls_max: int = 2000
+    calls_max: int = TICKETS_MAX
     ahead: int = 2  # bundles for each slot: one runs, one is on its way
 
 
@@ -44,14 +46,14 @@ class Pace:
 class Item:
     """A call as the bundler sees it."""
 
-    __slots__ = ("alone", "dependants", "gone", "missing", "number", "pace")
+    __slots__ = ("dependants", "gone", "is_out", "missing", "number", "pace")
 
     def __init__(self, number: int, pace: Pace) -> None:
         self.number = number
         self.pace = pace
         self.missing = 0  # dependencies that have not finished
         self.dependants: list[Item] | None = None
-        self.alone = False  # to be sent alone: the process that made its bundle died
+        self.is_out = False  # in a bundle that was sent
         self.gone = False  # finished, or cancelled, or a dependency failed: not to be made
 
 
@@ -74,8 +76,7 @@ class BundleDraft:
             return False
         first, settings = self.items[0], self._settings
         return (
-            first.alone
-            or not first.pace.is_known
+            not first.pace.is_known
             or len(self.items) >= settings.calls_max
             or self._seconds >= settings.target_seconds
         )
@@ -85,8 +86,7 @@ class BundleDraft:
             return True
         pace, settings = item.pace, self._settings
         return (
-            not item.alone
-            and pace.is_known
+            pace.is_known
             and self._seconds + pace.seconds <= settings.target_seconds
             and self._counts.get(pace, 0) < pace.largest * settings.growth
             and not self.is_full
@@ -94,6 +94,7 @@ class BundleDraft:
 
     def add(self, item: Item) -> None:
         pace = item.pace
+        item.is_out = True
         self.items.append(item)
         self._seconds += max(pace.seconds, 0.0)
         self._counts[pace] = self._counts.get(pace, 0) + 1
@@ -135,20 +136,18 @@ class Bundler:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
         return draft.items
 
-    def finished(self, bundle: list[Item]) -> None:
-        """Record that these calls have results; calls that waited for no others are now ready."""
-        together = {item.number for item in bundle}
-        for item in bundle:
-            for child in item.dependants or ():
-                child.missing -= 1
-                if not child.missing and not child.gone and child.number not in together:
-                    self.ready.append(child)
-            item.dependants = None
+    def finished(self, item: Item) -> None:
+        """Record that a call has a result; calls that waited for no other are now ready."""
+        for child in item.dependants or ():
+            child.missing -= 1
+            if not child.missing and not child.gone and not child.is_out:
+                self.ready.append(child)
+        item.dependants = None
 
-    def try_alone(self, bundle: list[Item]) -> None:
-        """Send each of these calls alone from now on: one of them made their process die."""
-        for item in reversed(bundle):
-            item.alone = True
+    def give_back(self, items: Sequence[Item]) -> None:
+        """Send these calls of a bundle, which nobody has begun to make, in another bundle."""
+        for item in reversed(items):
+            item.is_out = False
             if not item.missing:
                 self.ready.appendleft(item)
 

@@ -46,11 +46,13 @@ class CallDirectory:
         except OSError as error:
             raise OutputError(str(self.path), error.strerror or str(error)) from error
 
-    def write(self, name: str, content: bytes) -> str:
-        path = f"{self._calls}/{name}"
-        with open(path, "wb") as file:
-            file.write(content)
-        return path
+    @property
+    def exists(self) -> bool:
+        return os.path.isdir(self._calls)
+
+    def path_of(self, name: str) -> str:
+        """Where a file of a bundle is."""
+        return f"{self._calls}/{name}"
 
 
 def _remove(path: str, process: int, lock: DirectoryLock) -> None:

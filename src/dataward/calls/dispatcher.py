@@ -1,80 +1,75 @@
-"""Bundles calls, submits the bundles as tasks, and sets the results of their futures.
+"""Bundles calls, gives the bundles to lent slots, and sets the results of futures.
 
-The tasks run in a session like that of ``dataward run``: the same node, store, depot and runner
-processes. Everything here runs in the thread of a `CallLoop`.
+The slots are lent by the nodes of a session like that of ``dataward run``. But nothing of it
+outlives its caller, so the store is in memory. Everything here runs in the thread of a `CallLoop`.
 """
 
+import asyncio
 import logging
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from dataward.calls.arguments import PendingCall
 from dataward.calls.bundles import Bundler, BundleSettings, Item
 from dataward.calls.directory import CallDirectory
-from dataward.calls.future import CallFuture, InDepot, StoredResults, error_of
-from dataward.calls.journey import Journey, bundle_of, spec_of
-from dataward.errors import OutputError, ProcessDiedError
+from dataward.calls.future import CallFuture, error_of
+from dataward.calls.lent_slot import LentSlot
+from dataward.errors import OutputError, ProcessDiedError, TimeLimitError
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.call_results import RecentFiles
-from dataward.live.depot_disk import Place
+from dataward.live.call_results import Result
 from dataward.live.fitting import fitted
 from dataward.live.live_runner import RunnerSettings
-from dataward.live.making_calls import encode_bundle
 from dataward.live.session import Session, SessionFiles, SessionSettings, Slice, runner_pools
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.ids import NodeId
-from dataward.model.operations import Copy, Enqueue, Forget, InputFile, QueueEntry, Submit
-from dataward.model.states import AttemptOutcome, FailureCause, TaskState
-from dataward.model.workflow import FileId, TaskId
-from dataward.node.homes import best_node, candidates_for
+from dataward.model.operations import Enqueue, Forget, QueueEntry, Submit
+from dataward.model.states import AttemptOutcome, FailureCause
+from dataward.model.workflow import TaskId
 from dataward.strategies.registry import strategy_named
 
-TRIES_ALONE = 2  # a call whose process dies this often, with no other call in it, is the cause
-WATCH_SECONDS = 1.0  # how soon a stopped store is noticed
+TRIES_MAX = 3  # how often a call is given to processes that die before they begin with it
+LOOK_SECONDS = 0.002  # how often lent slots are looked at, for results and slow calls
+WATCH_SECONDS = 1.0  # how soon it is noticed that files can no longer be written
 STRATEGY = "adage-no-replication"
 
 _log = logging.getLogger("dataward")
 
 
-class Dispatcher:
-    """Create it inside ``kernel.run``, and `close` it afterwards.
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """How calls are made; ``initializer`` is a pickled function, or empty."""
 
-    ``on_gone`` is called with a bundle's id when the last future of the bundle is garbage, in the
-    thread in which that happens.
-    """
+    machine: Slice
+    runner: RunnerSettings
+    on_event: Emit | None = None
+    initializer: bytes = b""
+
+
+class Dispatcher:
+    """Create it inside ``kernel.run``, and `close` it afterwards."""
 
     def __init__(
-        self,
-        kernel: AsyncioKernel,
-        machine: Slice,
-        runner_settings: RunnerSettings,
-        directory: CallDirectory,
-        on_event: Emit | None,
-        on_gone: Callable[[str], None],
+        self, kernel: AsyncioKernel, settings: CallSettings, directory: CallDirectory
     ) -> None:
         self.work = kernel.flag()  # set when there is something to do
         self._kernel = kernel
-        self._machine = machine
+        self._settings = settings
         self._directory: CallDirectory | None = directory
-        self._on_event = on_event
-        self._on_gone = on_gone
-        self._reader = RecentFiles()
+        machine = settings.machine
         self._bundler = Bundler(machine.nodes * machine.slots)
-        self._journeys: dict[TaskId, Journey] = {}  # the bundles under way
-        self._load: dict[NodeId, float] = dict.fromkeys(machine.node_ids, 0.0)
-        self._outside: dict[FileId, Place] = {}
-        self._failures: dict[TaskId, AttemptEnded] = {}
-        self._count = 0
+        self._slots: dict[TaskId, LentSlot] = {}
+        self._to_look_at = kernel.flag()  # set while calls may wait behind others
+        self._lent = 0
+        self._sent = 0
         path = directory.path
         strategy = fitted(strategy_named(STRATEGY), machine, unawaited_seconds=0.0)
         self._session = Session(
             kernel,
-            SessionSettings(machine, strategy, runner_settings, incarnation=1),
+            SessionSettings(machine, strategy, settings.runner, incarnation=1),
             # Calls print where the caller does, so they have no logs.
-            SessionFiles(path / "depot", path / "store", self._outside, {}, lambda *_: ""),
+            SessionFiles(path / "depot", None, {}, {}, lambda *_: ""),
             runner_pools(machine, path / "work"),
             self._emit,
         )
@@ -83,17 +78,35 @@ class Dispatcher:
     async def start(self) -> None:
         await self._session.start()
         self._kernel.spawn(self._watch(), "watch")
+        self._kernel.spawn(self._look_after(), "look after")
 
     async def _watch(self) -> None:
-        while self._session.failure is None:
-            await self._kernel.sleep(WATCH_SECONDS)
         assert self._directory is not None
-        raise OutputError(str(self._directory.path), str(self._session.failure))
+        while self._session.failure is None and self._directory.exists:
+            await self._kernel.sleep(WATCH_SECONDS)
+        raise self._gone()
+
+    def _gone(self) -> OutputError:
+        assert self._directory is not None
+        why = self._session.failure or "files of calls are gone from it"
+        return OutputError(str(self._directory.path), str(why))
+
+    async def _break(self, error: BaseException) -> None:
+        """End the executor's thread, which then breaks off all calls."""
+        raise error
 
     @property
     def is_idle(self) -> bool:
         """Whether no call waits or is under way."""
-        return not self._journeys and not self._bundler.ready
+        return not self._bundler.ready and not any(s.bundles for s in self._slots.values())
+
+    async def finish(self) -> None:
+        """Give the lent slots back to their nodes."""
+        for slot in self._slots.values():
+            self._take_leave(slot)
+        while self._slots:
+            self.work.clear()
+            await self.work.wait()
 
     def stop(self) -> None:
         """End all running calls at once."""
@@ -105,6 +118,8 @@ class Dispatcher:
         The directory is removed with the last result that may still be read.
         """
         self._session.close()
+        for slot in self._slots.values():
+            slot.close()
         self._directory = None
 
     def break_off(self, error: BrokenExecutor) -> None:
@@ -112,7 +127,6 @@ class Dispatcher:
         for call in self._unfinished():
             self.fail(call, error)
         self._bundler.ready.clear()
-        self._journeys.clear()
 
     # --- calls in --------------------------------------------------------------------------------
 
@@ -138,7 +152,7 @@ class Dispatcher:
         for need in call.needs:
             if need.pending is not None:
                 unfinished.append(need.pending)
-            elif need.in_depot is None:
+            elif need.kept is None:
                 self._share_fate(call, need)
                 return
         self._bundler.add(call, unfinished)
@@ -156,7 +170,8 @@ class Dispatcher:
         """Every call that waits, and those under way."""
         seen: set[int] = set()
         stack: list[Item] = list(self._bundler.ready)
-        stack += [call for journey in self._journeys.values() for call in journey.calls]
+        for slot in self._slots.values():
+            stack += slot.calls()
         while stack:
             call = stack.pop()
             if call.number not in seen:
@@ -165,117 +180,140 @@ class Dispatcher:
                 assert isinstance(call, PendingCall)
                 yield call
 
-    async def send(self) -> None:
-        """Send bundles until enough are under way to keep all slots busy."""
-        limit = self._machine.nodes * self._machine.slots * BundleSettings().ahead
-        while len(self._journeys) < limit:
-            items = self._bundler.next_bundle()
-            if not items:
-                return
-            calls = _started(items)
-            if calls:
-                await self._set_out(calls)
+    # --- lent slots ------------------------------------------------------------------------------
 
-    async def _set_out(self, calls: list[PendingCall]) -> None:
+    async def send(self) -> None:
+        """Give bundles to the slots, until all have enough to do; borrow more slots if need be."""
+        while self._bundler.ready:
+            slot = self._slot_with_room()
+            if slot is None or slot.bundles:
+                await self._borrow()
+            if slot is None:
+                return
+            calls = _started(self._bundler.next_bundle())
+            if calls and not self._give(slot, calls):
+                self._put_back(calls)
+                return
+
+    def _slot_with_room(self) -> LentSlot | None:
+        """The slot with the fewest bundles; no call should wait where another one takes long."""
+        slots = [
+            slot
+            for slot in self._slots.values()
+            if slot.is_ready and not slot.is_slow and slot.bundles < BundleSettings().ahead
+        ]
+        return min(slots, key=lambda slot: slot.bundles) if slots else None
+
+    def _give(self, slot: LentSlot, calls: list[PendingCall]) -> bool:
+        """Whether the calls were sent; if not, there is no room in the slot's pipes."""
+        self._sent += 1
+        is_sent = slot.send(self._sent, calls, self._settings.initializer)
+        if is_sent and (slot.bundles > 1 or len(calls) > 1):
+            self._to_look_at.set()
+        return is_sent
+
+    async def _borrow(self) -> None:
+        """Borrow slots for the calls that wait, as many as are left and not about to start."""
+        machine, slots = self._settings.machine, self._slots
+        limit = machine.nodes * machine.slots
+        starting = sum(not slot.is_ready for slot in slots.values())
+        for _ in range(min(limit - len(slots), len(self._bundler.ready) - starting)):
+            lent = dict.fromkeys(machine.node_ids, 0)
+            for slot in slots.values():
+                lent[slot.node] += 1
+            await self._borrow_from(min(lent, key=lambda node: lent[node]))
+
+    async def _borrow_from(self, node: NodeId) -> None:
         assert self._directory is not None
-        self._count += 1
-        id = TaskId(f"b{self._count}")
-        needed = {
-            need.number: need.in_depot
-            for call in calls
-            for need in call.needs
-            if need.in_depot is not None
-        }
-        sources = {one.stored.source: one.stored for one in needed.values()}
-        functions = list({call.function.digest: call.function for call in calls}.values())
-        bundle = bundle_of(calls, functions, needed)
-        payload = encode_bundle(bundle)
-        inputs = [InputFile(FileId(f"{id}.calls"), len(payload), TaskId(""))]
-        for source, stored in sources.items():
-            file = FileId(f"{source}.results")
-            inputs.append(InputFile(file, stored.size_bytes, TaskId(source)))
-        node = self._choose_node(inputs)
-        journey = self._journeys[id] = Journey(id, calls, functions, node)
-        path = self._directory.write(journey.payload, payload)
-        self._outside[journey.payload] = Place(str(path), len(payload), "", True)
-        self._load[node] += 1
-        spec = spec_of(journey, inputs)
-        entry = QueueEntry(spec.priority, id)
-        await self._store.call([Submit(spec), Enqueue(node, (entry,))])
+        self._lent += 1
+        slot = LentSlot(TaskId(f"slot{self._lent}"), node, self._directory)
+        self._slots[slot.id] = slot
+        asyncio.get_running_loop().add_reader(slot.bell, self._on_bell, slot)
+        entry = QueueEntry(0.0, slot.id)
+        await self._store.call([Submit(slot.spec()), Enqueue(node, (entry,))])
         self._session.wake(node)
 
-    def _choose_node(self, inputs: Sequence[InputFile]) -> NodeId:
-        """The node that lacks the fewest input bytes; of equals, the one with fewest bundles."""
-        copies = [Copy(f.id, node) for f in inputs for node in self._session.holders(f.id)]
-        return best_node(candidates_for(inputs, copies, self._load))
+    def _on_bell(self, slot: LentSlot) -> None:
+        slot.is_ready = True
+        self._take_results(slot)
+        self.work.set()
+
+    async def _look_after(self) -> None:
+        """Take results from slots, and calls that wait behind a slow one."""
+        while True:
+            await self._to_look_at.wait()
+            await self._kernel.sleep(LOOK_SECONDS)
+            busy = [slot for slot in self._slots.values() if len(slot.calls()) > 1]
+            if not busy:
+                self._to_look_at.clear()
+            for slot in busy:
+                slot.look()
+                self._take_results(slot)
+                if slot.is_slow:
+                    self._put_back(slot.take_back())
+                self.work.set()
+
+    def _put_back(self, calls: Sequence[PendingCall]) -> None:
+        """Let calls that nobody has begun to make wait again; until then, they can be cancelled."""
+        for call in calls:
+            call.is_started = False
+            call.future.pause()
+        self._bundler.give_back(calls)
+
+    def _take_leave(self, slot: LentSlot) -> None:
+        asyncio.get_running_loop().remove_reader(slot.bell)
+        slot.close()
 
     # --- results out -----------------------------------------------------------------------------
 
     def _emit(self, event: Event) -> None:
-        if self._on_event is not None:
+        if self._settings.on_event is not None:
             try:
-                self._on_event(event)
+                self._settings.on_event(event)
             except Exception:  # an error in the user's code must not stop the node
                 _log.exception("on_event raised an error for %r", event)
         if type(event) is AttemptEnded:
-            if event.outcome is AttemptOutcome.FAILED:
-                self._failures[event.task] = event
+            if event.outcome is AttemptOutcome.FAILED and event.task in self._slots:
+                self._on_lost(self._slots[event.task], event)
         elif type(event) is TaskFinished:
-            journey = self._journeys.pop(event.task, None)
-            if journey is not None:  # otherwise this is the second such event
-                self._on_finished(journey, event.state)
+            self._slots.pop(event.task, None)
+            self._kernel.spawn(self._forget(event.task), "forget")
+            self.work.set()
 
-    def _on_finished(self, journey: Journey, state: TaskState) -> None:
-        self._load[journey.node] -= 1
-        with suppress(FileNotFoundError):
-            os.unlink(self._outside.pop(journey.payload).path)
-        self._session.drop(journey.payload)
-        failure = self._failures.pop(journey.id, None)
-        if state is TaskState.COMPLETE:
-            self._arrive(journey)
-        else:
-            self._on_lost(journey, failure)
+    def _on_lost(self, slot: LentSlot, failure: AttemptEnded) -> None:
+        """The slot's process has ended before its time: the call that it was making is the cause.
+
+        Calls that it had not begun to make are made elsewhere.
+        """
+        del self._slots[slot.id]
+        self._take_results(slot)
+        back = slot.take_back()
+        begun = slot.calls()
+        self._take_leave(slot)
+        if failure.cause is FailureCause.TASK:  # not the fault of any call
+            self._put_back([*begun, *back])
+            self._kernel.spawn(self._break(BrokenExecutor(failure.reason)), "break")
+            return
+        for call in begun:
+            self.fail(call, _died(call, failure))
+        for call in back:
+            call.tries += 0 if begun else 1
+            if call.tries == TRIES_MAX:
+                self.fail(call, _died(call, failure))
+        self._put_back([call for call in back if not call.gone])
         self.work.set()
 
-    def _arrive(self, journey: Journey) -> None:
-        path = self._path_of(journey.results)
-        results = self._reader(path)
-        for function, (seconds, calls) in zip(journey.functions, results.functions, strict=True):
-            function.pace.learn(calls, seconds)
-        stored = StoredResults(
-            journey.id, path, results.size_bytes, self._reader, self._directory, self._on_gone
-        )
-        for place in results.traces:
-            self.fail(journey.calls[place], error_of(results.result(place)))
-        self._bundler.finished(list(journey.calls))
-        for place, call in enumerate(journey.calls):
-            if place in results.traces:
-                continue
-            future = call.future
-            result = future.in_depot = InDepot(stored, place)
-            self._let_go(call)
-            future.set_result(result)
-
-    def _path_of(self, file: FileId) -> str:
-        place = self._session.find(file)
-        assert place is not None, f"{file!r} was committed, but no node has it"
-        return place.path
-
-    def _on_lost(self, journey: Journey, failure: AttemptEnded | None) -> None:
-        """Try the calls again, each alone: their process died, and any of them may be the cause.
-
-        A call that was alone fails if it was too slow, or was tried often enough.
-        """
-        self._kernel.spawn(self._forget([journey.id]), "forget")
-        calls = journey.calls
-        if len(calls) == 1:
-            calls[0].tries += 1
-            timed_out = failure is not None and failure.cause is FailureCause.TIME_LIMIT
-            if timed_out or calls[0].tries == TRIES_ALONE:
-                reason = failure.reason if failure is not None else "its process died"
-                self.fail(calls[0], ProcessDiedError(calls[0].function.name, reason))
-                return
-        self._bundler.try_alone(list(calls))
+    def _take_results(self, slot: LentSlot) -> int:
+        """How many calls have been made since the last time; their futures now have results."""
+        news = slot.new_results()
+        for call, result in news:
+            if isinstance(result, Result) and result.is_error:
+                self.fail(call, error_of(result))
+            else:
+                self._bundler.finished(call)
+                self._let_go(call)
+                call.future.set_kept(result.value if isinstance(result, Result) else result)
+        return len(news)
 
     def fail(self, call: PendingCall, error: BaseException) -> None:
         """Fail a call, and all calls that depend on it, with this error."""
@@ -295,14 +333,14 @@ class Dispatcher:
         call.needs = ()
         call.future.pending = None
 
-    def collect(self, gone: Sequence[TaskId]) -> None:
-        """Drop results that nobody can ask for any more, and their tasks from the store."""
-        for bundle in gone:
-            self._session.drop(FileId(f"{bundle}.results"))
-        self._kernel.spawn(self._forget(gone), "forget")
+    async def _forget(self, task: TaskId) -> None:
+        await self._store.call([Forget(task)])
 
-    async def _forget(self, tasks: Sequence[TaskId]) -> None:
-        await self._store.call([Forget(task) for task in tasks])
+
+def _died(call: PendingCall, failure: AttemptEnded) -> ProcessDiedError:
+    timed_out = failure.cause is FailureCause.TIME_LIMIT
+    kind = TimeLimitError if timed_out else ProcessDiedError
+    return kind(call.function.name, failure.reason)
 
 
 def _dependants(call: Item) -> list[PendingCall]:

@@ -9,13 +9,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from dataward.calls.arguments import PendingCall
-from dataward.calls.functions import FunctionTable
+from dataward.calls.dispatcher import CallSettings
+from dataward.calls.functions import FunctionTable, pickled_function
 from dataward.calls.future import CallFuture
 from dataward.calls.loop import CallLoop
 from dataward.errors import SettingError
@@ -30,7 +32,10 @@ T = TypeVar("T")
 class CallExecutor(Executor):
     """Makes calls in other processes, several at a time.
 
-    ``slots`` says how many at a time (default: as many as there are cores) on each of ``nodes``.
+    ``slots`` says how many at a time (default: as many as there are cores) on each of ``nodes``;
+    ``max_workers`` is the standard library's name for it. Each process calls ``initializer`` with
+    ``initargs`` before its first call; if that raises an error, the executor is broken.
+
     All files are kept in ``directory``, which must be new or empty, or else in a temporary
     directory that is removed when no result can be asked for any more. A call that runs longer
     than ``time_limit_seconds`` is ended with its process. ``on_event`` is called with every event,
@@ -38,8 +43,12 @@ class CallExecutor(Executor):
 
     A future may be an argument of a later call, also within lists, dictionaries and objects: the
     later call gets the future's result. If the earlier call failed, the later one fails with the
-    same error; if it was cancelled, the later one is cancelled. A call may be made twice if the
-    process dies in which it was made together with others.
+    same error; if it was cancelled, the later one is cancelled.
+
+    A result is there as soon as its call has been made. Small calls share a process, one after
+    another; a call that turns out slow holds up no other as long as a slot is free. No call is made
+    twice: a call whose process dies fails with ProcessDiedError (TimeLimitError, which is also a
+    TimeoutError, if it ran too long), and no other call fails with it.
     """
 
     def __init__(
@@ -50,7 +59,17 @@ class CallExecutor(Executor):
         directory: str | Path | None = None,
         time_limit_seconds: float = 0.0,
         on_event: Emit | None = None,
+        max_workers: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
     ) -> None:
+        if slots is not None and max_workers is not None:
+            raise TypeError("slots and max_workers are the same: give only one of them")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        if max_workers is not None and max_workers < 1:
+            raise SettingError("max_workers must be greater than 0")
+        slots = max_workers if slots is None else slots
         slots = (os.cpu_count() or 1) if slots is None else slots
         if slots < 1 or nodes < 1:
             raise SettingError("an executor needs at least one slot and one node")
@@ -60,12 +79,13 @@ class CallExecutor(Executor):
         self._lock = threading.Lock()
         self._calls = 0
         self._is_shut = False
-        self._loop = CallLoop(
+        settings = CallSettings(
             Slice(nodes, slots),
-            None if directory is None else Path(directory).absolute(),
             RunnerSettings(time_limit_seconds=time_limit_seconds),
             on_event,
+            pickled_function(partial(initializer, *initargs)) if initializer is not None else b"",
         )
+        self._loop = CallLoop(settings, None if directory is None else Path(directory).absolute())
         self._loop.start()
         # An executor that is garbage without a shutdown makes the calls that are left and ends, as
         # those of the standard library do. At the interpreter's exit, `calls.loop` does this.

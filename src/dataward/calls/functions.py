@@ -61,7 +61,7 @@ class FunctionTable:
             raise TypeError(f"{function!r} cannot be called")
         held = _held_by(function)
         name = name_of(function)
-        dumped = _pickled(function, name)
+        dumped = pickled_function(function)
         with self._lock:
             found = Function(name, dumped, self._pace_of(function))
             if type(function) is FunctionType:  # others may change unnoticed: a method's object
@@ -94,7 +94,8 @@ def _unwrapped(function: Any) -> Any:
     return function
 
 
-def _pickled(function: Any, name: str) -> bytes:
+def pickled_function(function: Any) -> bytes:
+    """The pickled function, for a runner process. Raises PicklingError."""
     inner = _unwrapped(function)
     module = sys.modules.get(getattr(inner, "__module__", None) or "")
     if module is not None and not _can_be_imported(module.__name__):
@@ -104,7 +105,7 @@ def _pickled(function: Any, name: str) -> bytes:
         cloudpickle.Pickler(file, 5).dump(function)
     except Exception as error:
         raise pickle.PicklingError(
-            f"{name} cannot be pickled: {error or type(error).__name__}"
+            f"{name_of(function)} cannot be pickled: {error or type(error).__name__}"
         ) from error
     return file.getvalue()
 
@@ -122,7 +123,8 @@ def _can_be_imported(name: str) -> bool:
             return False
         path = spec.submodule_search_locations
     origin = getattr(sys.modules[name], "__file__", None)
-    return origin is None or spec is None or spec.origin == origin
+    # A module such as os is frozen into the interpreter, though it names a file.
+    return origin is None or spec is None or spec.origin in (origin, "frozen")
 
 
 def _find_spec(name: str, path: Any) -> importlib.machinery.ModuleSpec | None:

@@ -1,19 +1,20 @@
-"""The future of a call: its result stays in the depot until somebody asks for it."""
+"""The future of a call: its result stays pickled until it is asked for, a large one on the disk."""
 
+import os
 import pickle
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED, PENDING, RUNNING
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dataward.live.call_results import Result, ResultsFile
+from dataward.live.call_results import InFile, Result
 
 if TYPE_CHECKING:
     from dataward.calls.arguments import PendingCall
 
 T = TypeVar("T")
-Read = Callable[[str], ResultsFile]
+_UNREAD: Any = object()  # stands for the value of a future that nobody has asked for
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the error itself
@@ -27,42 +28,23 @@ class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the erro
         return f'\n"""\n{self.trace}"""'
 
 
-class StoredResults:
-    """A file of results; when the last future that refers to it is gone, ``on_gone`` is called."""
+class LargeResult:
+    """A large pickled result. Its file is removed when no future refers to it any more."""
 
-    __slots__ = ("_on_gone", "_read", "directory", "path", "size_bytes", "source")
+    __slots__ = ("_directory", "_process", "file")
 
-    def __init__(
-        self,
-        source: str,
-        path: str,
-        size_bytes: int,
-        read: Read,
-        directory: object,
-        on_gone: Callable[[str], None],
-    ) -> None:
-        self.source = source  # the bundle it came from
-        self.path = path
-        self.size_bytes = size_bytes
-        self.directory = directory  # a reference, which keeps the directory from being removed
-        self._read = read
-        self._on_gone = on_gone
-
-    def value(self, place: int) -> Any:
-        return pickle.loads(self._read(self.path).result(place).value)
+    def __init__(self, file: InFile, directory: object) -> None:
+        self.file = file
+        self._directory = directory  # a reference, which keeps the directory from being removed
+        self._process = os.getpid()
 
     def __del__(self) -> None:
-        self._on_gone(self.source)
+        if os.getpid() == self._process:  # not in a fork of this process
+            with suppress(OSError):
+                os.unlink(self.file.path)
 
 
-class InDepot:
-    """Stands for a result in its future until somebody asks for it."""
-
-    __slots__ = ("place", "stored")
-
-    def __init__(self, stored: StoredResults, place: int) -> None:
-        self.stored = stored
-        self.place = place
+Kept = bytes | LargeResult
 
 
 class _Turn:
@@ -121,7 +103,7 @@ class CallFuture(Future[T]):
         "_sleepers",
         "_state",
         "_waiters",
-        "in_depot",
+        "kept",
         "number",
         "owner",
         "pending",
@@ -139,19 +121,27 @@ class CallFuture(Future[T]):
         self.owner = owner
         self.number = -1
         self.pending: PendingCall | None = None  # until there is a result
-        self.in_depot: InDepot | None = None
+        self.kept: Kept | None = None  # the pickled result
 
     @property
     def _condition(self) -> Any:  # type: ignore[override]
         return _Turn(self)
 
     def result(self, timeout: float | None = None) -> T:
-        """What the call returned. It is read from the disk when it is first asked for."""
+        """What the call returned. It is unpickled when it is first asked for."""
         value: Any = super().result(timeout)
-        if type(value) is InDepot:
-            value = self._result = value.stored.value(value.place)
+        if value is _UNREAD:
+            kept = self.kept
+            assert kept is not None
+            pickled = kept.file.read() if isinstance(kept, LargeResult) else kept
+            value = self._result = pickle.loads(pickled)
         found: T = value
         return found
+
+    def set_kept(self, kept: Kept) -> None:
+        """Set the pickled result."""
+        self.kept = kept
+        self.set_result(_UNREAD)
 
     def cancel(self) -> bool:
         if not super().cancel():
@@ -171,6 +161,12 @@ class CallFuture(Future[T]):
                 return False
             self._state = RUNNING
             return True
+
+    def pause(self) -> None:
+        """The call is not made yet after all: it may be cancelled again."""
+        with self._lock:
+            if self._state == RUNNING:
+                self._state = PENDING
 
     def __reduce__(self) -> Any:
         raise TypeError("a future cannot be pickled; as an argument of a call it need not be")

@@ -12,36 +12,22 @@ from typing import Any
 
 from dataward.calls.arguments import PendingCall
 from dataward.calls.directory import CallDirectory
-from dataward.calls.dispatcher import Dispatcher
+from dataward.calls.dispatcher import CallSettings, Dispatcher
 from dataward.calls.future import CallFuture
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Slice
 from dataward.live.standard_streams import open_standard_streams
-from dataward.model.events import Emit
-from dataward.model.workflow import TaskId
 
-GARBAGE_SECONDS = 0.1  # results that nobody can ask for are dropped many at a time
+AFTER_EXIT = "cannot schedule new futures after interpreter shutdown"
 
 
 class CallLoop:
-    def __init__(
-        self,
-        machine: Slice,
-        directory: Path | None,
-        runner_settings: RunnerSettings,
-        on_event: Emit | None,
-    ) -> None:
-        self._machine = machine
-        self._runner_settings = runner_settings
-        self._on_event = on_event
+    def __init__(self, settings: CallSettings, directory: Path | None) -> None:
+        self._settings = settings
         open_standard_streams()
         self._directory: CallDirectory | None = CallDirectory(directory)
         self._inbox: deque[PendingCall] = deque()
         self._cancelled: deque[CallFuture[Any]] = deque()
-        self._garbage: deque[str] = deque()
         self._is_woken = False
-        self._is_collecting = False
         self._is_finishing = False
         self._cancels = False
         self._started = threading.Event()
@@ -53,7 +39,12 @@ class CallLoop:
     # --- from other threads ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread. Raises the error if it cannot start."""
+        """Start the thread. Raises the error if it cannot start.
+
+        Raises RuntimeError once the interpreter is ending: then no more threads can be started.
+        """
+        if _is_exiting:
+            raise RuntimeError(AFTER_EXIT)
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
@@ -61,7 +52,12 @@ class CallLoop:
         _running.add(self)
 
     def add(self, call: PendingCall) -> None:
-        """Have a call made. Raises BrokenExecutor if the thread has failed."""
+        """Have a call made. Raises BrokenExecutor if the thread has failed.
+
+        Raises RuntimeError once the interpreter is ending.
+        """
+        if _is_exiting:
+            raise RuntimeError(AFTER_EXIT)
         self._inbox.append(call)
         if self._failure is not None:
             raise self._break_off(self._failure)
@@ -88,13 +84,6 @@ class CallLoop:
             dispatcher = self._dispatcher
             if dispatcher is not None:
                 self._call_soon(dispatcher.work.set)
-
-    def _on_gone(self, source: str) -> None:
-        """The last future of this bundle is gone. Called from any thread."""
-        self._garbage.append(source)
-        if not self._is_collecting:
-            self._is_collecting = True
-            self._call_soon(self._collect_soon)
 
     def _call_soon(self, work: Any) -> None:
         loop = self._loop
@@ -123,14 +112,7 @@ class CallLoop:
         assert self._directory is not None
         self._loop = asyncio.get_running_loop()
         self._directory.make()
-        dispatcher = Dispatcher(
-            kernel,
-            self._machine,
-            self._runner_settings,
-            self._directory,
-            self._on_event,
-            self._on_gone,
-        )
+        dispatcher = Dispatcher(kernel, self._settings, self._directory)
         stack.callback(dispatcher.close)
         self._dispatcher = dispatcher
         try:
@@ -142,6 +124,7 @@ class CallLoop:
                 self._is_woken = False
                 self._hand_over(dispatcher)
                 await dispatcher.send()
+            await dispatcher.finish()
         finally:
             dispatcher.stop()
 
@@ -172,27 +155,17 @@ class CallLoop:
             dispatcher.break_off(error)
         return error
 
-    def _collect_soon(self) -> None:
-        assert self._loop is not None
-        self._loop.call_later(GARBAGE_SECONDS, self._collect)
-
-    def _collect(self) -> None:
-        self._is_collecting = False
-        gone = []
-        with suppress(IndexError):
-            while True:
-                gone.append(TaskId(self._garbage.popleft()))
-        if self._dispatcher is not None:
-            self._dispatcher.collect(gone)
-
 
 # --- the end of the interpreter ------------------------------------------------------------------
 
 _running: "weakref.WeakSet[CallLoop]" = weakref.WeakSet()
+_is_exiting = False
 
 
 def _finish_all() -> None:
-    """Make the calls that are left, as the standard library's executors do."""
+    """Make the calls that are left and take no more, as the standard library's executors do."""
+    global _is_exiting
+    _is_exiting = True
     loops = list(_running)
     for loop in loops:
         loop.finish(cancel=False)

@@ -1,8 +1,8 @@
 """Calls of Python functions, as they are sent to a runner process and made there.
 
-A bundle is many small calls that go together: one file of calls in, one file of results out. The
-result of a call in the same bundle is handed over in memory; the result of a call in an earlier
-bundle is read from that bundle's file of results, which is among the task's inputs.
+A bundle is many small calls that go together; `call_pipes` brings bundles, and takes each result
+back. A small result that another call needs is handed over in memory or, if it is from an earlier
+bundle, comes with the bundle; a large one is read from its file.
 
 A call in a workflow is sent in the task's command instead, and its result is a file of its own.
 Runner processes load this module, so it imports little.
@@ -22,10 +22,11 @@ from typing import Any
 
 import msgspec
 
-from dataward.live.call_results import UNCHANGING, Result, ResultsFile, pickled, write_results
+from dataward.live.call_pipes import RunnerPipes
+from dataward.live.call_results import UNCHANGING, InFile, Result, pickled
 from dataward.live.standard_streams import open_python_streams
 
-CALLS = "dataward-calls"  # the first word of the command of a bundle; the second is its file
+CALLS = "dataward-calls"  # the first word of a command; the second is the stem of the pipes' paths
 
 _FUNCTIONS_MAX = 1000
 
@@ -43,11 +44,11 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """A result made by an earlier bundle: its file of results, and the place in that file."""
+    """The result of an earlier call: the pickled value, or where it is."""
 
     number: int
-    file: str
-    place: int
+    value: bytes
+    file: InFile | None = None
 
 
 class Bundle(msgspec.Struct, frozen=True, array_like=True):
@@ -56,11 +57,13 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True):
     known: tuple[Known, ...]
     path: tuple[str, ...]  # the caller's sys.path
     directory: str  # the caller's working directory
+    initializer: bytes = b""  # a pickled function without arguments, called once in each process
 
 
 encode_bundle = msgspec.msgpack.Encoder().encode
 _decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
 _functions: dict[str, Any] = {}
+_initialized: set[bytes] = set()
 
 
 class _DependencyFailed(BaseException):
@@ -70,46 +73,68 @@ class _DependencyFailed(BaseException):
         self.result = result
 
 
-def make(command: tuple[str, ...], result: str, limit_seconds: float) -> str:
+def make(
+    command: tuple[str, ...],
+    outputs: tuple[str, ...],
+    limit_seconds: float,
+    restore: Callable[[], None],
+) -> str:
     """Returns an error sentence, or '' on success.
 
-    Makes the call or the calls of a task's command, and writes the result to the file ``result``.
+    Makes calls as long as the caller sends some, or makes the one call of a workflow's task, whose
+    result is the task's output. ``restore`` undoes what a function has done to the process.
     """
     kind, what = command
     _open_prints()
-    error = (make_calls if kind == CALLS else make_call)(what, result, limit_seconds)
+    if kind == CALLS:
+        return make_calls(what, limit_seconds, restore)
+    error = make_call(what, outputs[0], limit_seconds)
     flush_prints()
     return error
 
 
-# --- a bundle ------------------------------------------------------------------------------------
+# --- bundles -------------------------------------------------------------------------------------
 
 
-def make_calls(calls: str, results: str, limit_seconds: float = 0.0) -> str:
-    """Always '': a call that raises is a result like any other.
+def make_calls(stem: str, limit_seconds: float, restore: Callable[[], None]) -> str:
+    """Returns an error sentence if no calls can be made, or ''; an error of a call is its result.
 
-    Makes the calls of the bundle in the file ``calls``, and writes the file ``results``. A call
-    that runs longer than ``limit_seconds`` ends this process: nothing else ends any code for sure.
+    Makes the calls that it finds tickets for. A call that runs longer than ``limit_seconds`` ends
+    this process: nothing else ends any code for sure.
     """
-    here = os.getcwd()
-    with open(calls, "rb") as file:
-        bundle = _decode_bundle(file.read())
-    _go_where_the_caller_is(bundle)
-    made = _Made(bundle, here)
-    made.load_functions()
-    functions = [[0.0, 0] for _ in bundle.functions]  # seconds and calls
-    outcomes = []
-    with _TimeLimit(limit_seconds) as limit:
-        began = perf_counter()
-        for call in bundle.calls:
-            limit.start()
-            outcomes.append(made.make(call))
-            ended = perf_counter()
-            taken = functions[call.function]
-            taken[0] += ended - began
-            taken[1] += 1
-            began = ended
-    write_results(f"{here}/{results}", outcomes, [(s, int(n)) for s, n in functions])
+    pipes = RunnerPipes(stem)
+    made: _Made | None = None
+    try:
+        with _TimeLimit(limit_seconds) as limit:
+            while ticket := pipes.take_ticket():
+                number, place = ticket
+                if made is None or made.number != number:
+                    bundle = _decode_bundle(pipes.bundle(number))
+                    restore()
+                    _open_prints()
+                    _go_where_the_caller_is(bundle)
+                    error = _initialize(bundle.initializer)
+                    if error:
+                        return error
+                    made = _Made(number, bundle, pipes)
+                made.make(place, limit)
+    finally:
+        pipes.close()
+    return ""
+
+
+def _initialize(initializer: bytes) -> str:
+    """Returns an error sentence, or '' on success. Calls the initializer, if not called before."""
+    if initializer and initializer not in _initialized:
+        process = os.getpid()
+        try:
+            pickle.loads(initializer)()
+        except BaseException as error:
+            return _failed("the initializer raised", error)
+        finally:
+            if os.getpid() != process:
+                os._exit(0)
+        _initialized.add(initializer)
     return ""
 
 
@@ -133,43 +158,51 @@ class _TimeLimit:
         return self
 
     def start(self) -> None:
-        """Start the time of the next call."""
+        """Start the time of a call."""
         if self._seconds:
             signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
-    def __exit__(self, *problem: object) -> None:
+    def stop(self) -> None:
+        """The call has ended in time."""
         if self._seconds:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    def __exit__(self, *problem: object) -> None:
+        self.stop()
 
 
 class _Made:
     """The results so far. A value that could be changed is copied for each call that gets it."""
 
-    def __init__(self, bundle: Bundle, directory: str) -> None:
-        self._pickled = bundle.functions
+    def __init__(self, number: int, bundle: Bundle, pipes: RunnerPipes) -> None:
+        self.number = number
+        self._calls = bundle.calls
+        self._functions = bundle.functions
+        self._pipes = pipes
         self._known = {one.number: one for one in bundle.known}
-        self._directory = directory
-        self._files: dict[str, ResultsFile] = {}
-        self._results: dict[int, Result] = {}
+        self._failed: dict[int, Result] = {}
         self._values: dict[int, Any] = {}
         self._process = os.getpid()
 
-    def load_functions(self) -> None:
-        """Load all functions before the first call, so that no call's time includes imports."""
-        for digest, function in self._pickled:
-            with suppress(BaseException):  # each call of the function reports the error
-                _function(digest, function)
-
-    def make(self, call: Call) -> Result:
-        result = self._result(call)
+    def make(self, place: int, limit: _TimeLimit) -> None:
+        """Make the call at this place, and answer with its result."""
+        call = self._calls[place]
+        began = perf_counter()
+        try:
+            function = _function(*self._functions[call.function])
+            limit.start()
+            began = perf_counter()  # so that the call's time includes no imports
+            result = self._result(call, function)
+        except BaseException as error:
+            result = Result(pickled_error(error), _trace_of(error))
+        limit.stop()
         if os.getpid() != self._process:
             os._exit(0)  # a fork that the call made and that returned; the original goes on
-        self._results[call.number] = result
-        return result
+        flush_prints()
+        self._keep(call.number, place, result, perf_counter() - began)
 
-    def _result(self, call: Call) -> Result:
+    def _result(self, call: Call, function: Any) -> Result:
         try:
-            function = _function(*self._pickled[call.function])
             if call.has_needs:
                 args, kwargs = load_with(self._value, call.arguments)
             else:
@@ -184,22 +217,29 @@ class _Made:
         except BaseException as error:
             return Result(pickled_error(error), _trace_of(error))
 
+    def _keep(self, number: int, place: int, result: Result, seconds: float) -> None:
+        try:
+            path = self._pipes.answer(self.number, place, result, seconds)
+        except OSError as error:  # the disk is full
+            self._values.pop(number, None)
+            result = Result(pickled_error(error), f"{described(error)}\n")
+            path = self._pipes.answer(self.number, place, result, seconds)
+        if result.is_error:
+            self._failed[number] = result
+        else:
+            value = b"" if path else result.value
+            self._known[number] = Known(number, value, InFile(path) if path else None)
+
     def _value(self, number: int) -> Any:
         if number in self._values:
             return self._values[number]
-        result = self._results.get(number) or self._read(number)
-        if result.is_error:
-            raise _DependencyFailed(result)
-        value = pickle.loads(result.value)
+        if number in self._failed:
+            raise _DependencyFailed(self._failed[number])
+        known = self._known[number]
+        value = pickle.loads(known.file.read() if known.file is not None else known.value)
         if type(value) in UNCHANGING:
             self._values[number] = value
         return value
-
-    def _read(self, number: int) -> Result:
-        known = self._known[number]
-        if known.file not in self._files:
-            self._files[known.file] = ResultsFile(f"{self._directory}/{known.file}")
-        return self._files[known.file].result(known.place)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -258,11 +258,10 @@ class RunnerProcess:
         die_with_parent(True)
         began, cpu = time.monotonic(), time.process_time()
         with signals_let_through():
-            error = self._calls.make(order.command, order.outputs[0], order.limits.seconds)
-        # A function may change the directory, the umask and the streams: restore all of them.
-        os.chdir(self._sandbox.directory)
-        os.umask(self._umask)
-        self._logs.restore()
+            error = self._calls.make(
+                order.command, order.outputs, order.limits.seconds, self._restore
+            )
+        self._restore()
         self._has_company = len(os.listdir("/proc/self/task")) > 1
         die_with_parent(False)
         now = time.monotonic()
@@ -273,6 +272,12 @@ class RunnerProcess:
             wall_seconds=now - began,
             cpu_seconds=time.process_time() - cpu,
         )
+
+    def _restore(self) -> None:
+        """Undo what functions may have done to the directory, the umask and the streams."""
+        os.chdir(self._sandbox.directory)
+        os.umask(self._umask)
+        self._logs.restore()
 
     def _tidy_up(self, order: Order) -> None:
         try:

@@ -29,8 +29,9 @@ from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
 from dataward.stores.embedded import Done, EmbeddedSettings, EmbeddedStore, Work
+from dataward.stores.memory import MemoryStore
 from dataward.strategies.strategy import Strategy
-from dataward.world import World
+from dataward.world import Store, World
 
 CLIENT = NodeId("client")
 
@@ -78,7 +79,7 @@ class SessionFiles:
     """Where files are written, and where files are that exist already."""
 
     depot: Path
-    store: Path
+    store: Path | None  # None: in memory, since nobody needs the work when this process has ended
     outside: Mapping[FileId, Place]  # files that no node has made
     held: Mapping[NodeId, Mapping[FileId, Place]]  # files that nodes have from earlier sessions
     log_stem: Callable[[TaskId, AttemptId], str]
@@ -109,18 +110,23 @@ class Session:
         self._hash_threads = ThreadPoolExecutor(4, "dataward-hash")
         self._backlog = Backlog()
         self._wires = Wires(kernel, emit, files.outside)
-        self._store = EmbeddedStore(
-            files.store,
-            kernel.now,
-            kernel,
-            off_loop=self._off_loop,
-            settings=EmbeddedSettings(shares_fate=True),
-        )
+        self._embedded = self._open(files.store) if files.store is not None else None
+        self._store: Store = self._embedded or MemoryStore(kernel.now)
         try:
             self._nodes = [self._node(id) for id in pools]
         except BaseException:
-            self._store.close()
+            self._close_store()
             raise
+
+    def _open(self, directory: Path) -> EmbeddedStore:
+        settings, kernel = EmbeddedSettings(shares_fate=True), self._kernel
+        return EmbeddedStore(
+            directory, kernel.now, kernel, off_loop=self._off_loop, settings=settings
+        )
+
+    def _close_store(self) -> None:
+        if self._embedded is not None:
+            self._embedded.close()
 
     async def start(self) -> None:
         """Start the nodes, and connect their pools to the runner processes."""
@@ -191,18 +197,18 @@ class Session:
 
     @property
     def store_calls(self) -> int:
-        return self._store.calls
+        return self._embedded.calls if self._embedded is not None else 0
 
     @property
     def failure(self) -> Exception | None:
         """Why the work cannot go on, or None."""
-        if self._store.failure:
-            return StoreStopped(str(self._files.store), self._store.failure)
+        if self._embedded is not None and self._embedded.failure:
+            return StoreStopped(str(self._files.store), self._embedded.failure)
         return self._backlog.error
 
     def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
-        """Every complete task in the store, with the files it wrote; also after ``close``."""
-        return self._store.committed()
+        """Every complete task in a store on disk, with the files it wrote; also after ``close``."""
+        return self._embedded.committed() if self._embedded is not None else iter(())
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -219,7 +225,7 @@ class Session:
         self._hash_threads.shutdown()
         self._sync_thread.shutdown()
         self._backlog.close()
-        self._store.close()
+        self._close_store()
 
     # --- parts -----------------------------------------------------------------------------------
 

@@ -1,0 +1,80 @@
+"""The pipes between a caller and a process that makes calls, with both ends in this process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dataward.live.call_pipes import MESSAGE_BYTES_MAX, TICKETS_MAX, CallerPipes, RunnerPipes
+from dataward.live.call_results import InFile, Result
+
+LARGE = bytes(MESSAGE_BYTES_MAX)
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> Iterator[tuple[CallerPipes, RunnerPipes]]:
+    caller = CallerPipes(str(tmp_path / "slot"))
+    runner = RunnerPipes(str(tmp_path / "slot"))
+    yield caller, runner
+    runner.close()
+    caller.close()
+    assert list(tmp_path.glob("slot.*s")) == []
+
+
+def test_a_ticket_is_taken_by_the_process_or_taken_back_but_not_both(ends):
+    caller, runner = ends
+    caller.send(1, b"calls", 3)
+
+    assert runner.take_ticket() == (1, 0)
+    assert caller.take_back() == [(1, 1), (1, 2)]
+    assert caller.take_back() == []
+
+
+@pytest.mark.parametrize("payload", [b"small", LARGE])
+def test_a_bundle_arrives_and_one_before_it_that_was_taken_back_is_skipped(ends, payload):
+    caller, runner = ends
+    caller.send(1, payload, 2)
+    caller.take_back()
+    caller.remove(1)
+    caller.send(2, payload + b"!", 1)
+
+    assert runner.take_ticket() == (2, 0)
+    assert runner.bundle(2) == payload + b"!"
+
+
+def test_a_bundle_for_which_there_is_no_room_is_not_sent(ends):
+    caller, _ = ends
+    bundle = 1
+    while caller.send(bundle, b"", TICKETS_MAX):
+        bundle += 1
+
+    assert len(caller.take_back()) == (bundle - 1) * TICKETS_MAX
+
+
+def test_results_come_whole_small_ones_in_the_pipe_and_large_ones_in_files(ends):
+    caller, runner = ends
+    runner.answer(1, 0, Result(b"small"), 0.5)
+    path = runner.answer(1, 1, Result(LARGE), 0.25)
+    runner.answer(1, 2, Result(LARGE, "traceback"), 0.0)
+    runner.answer(1, 3, Result(b"error", "traceback"), 0.0)
+
+    made = caller.made()
+
+    assert [(one.place, one.seconds) for one in made] == [(0, 0.5), (1, 0.25), (2, 0.0), (3, 0.0)]
+    assert [one.result for one in made] == [
+        Result(b"small"),
+        InFile(path),
+        Result(LARGE, "traceback"),
+        Result(b"error", "traceback"),
+    ]
+    assert InFile(path).read() == LARGE
+
+
+def test_the_process_finds_no_more_calls_when_the_caller_has_closed_the_pipes(tmp_path):
+    caller = CallerPipes(str(tmp_path / "slot"))
+    runner = RunnerPipes(str(tmp_path / "slot"))
+
+    caller.close()
+
+    assert runner.take_ticket() is None
+    runner.close()
