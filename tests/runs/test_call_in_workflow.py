@@ -354,3 +354,49 @@ def test_what_a_call_does_to_its_process_others_do_not_see(run, monkeypatch, van
     assert printed("call") == "again\n"
     assert printed("last", "err") == "hello\n"
     assert printed("last") == subprocess.check_output(["sh", "-c", "umask"], text=True)
+
+
+def a_script(function: str, above: str = "") -> str:
+    return f"""
+import sys
+from dataward import WorkflowBuilder, write_workflow
+FACTOR = 2
+{above}
+{function}
+
+wf = WorkflowBuilder("calls")
+wf.call(scale, 21, id="t")
+write_workflow(wf.build(), "w.json")
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "above", "runs"),
+    [
+        ("def scale(n): return FACTOR * n", "# a comment\n\n\n", False),
+        ("def scale(n):\n    # a comment\n    return FACTOR * n", "", False),
+        ("def scale(n): return FACTOR + n", "", True),
+        ("def scale(n): return FACTOR * n * 1.0", "", True),
+        ("def scale(n): return FACTOR * n", "FACTOR = 3", True),
+        ("def scale(n): return helper(n)", "def helper(n): return FACTOR * n", True),
+    ],
+)
+def test_a_call_runs_again_if_its_code_has_changed_and_not_if_only_its_lines_have(
+    function, above, runs, run
+):
+    for text in (a_script("def scale(n): return FACTOR * n"), a_script(function, above)):
+        Path("script.py").write_text(text)
+        subprocess.run([sys.executable, "script.py"], check=True)
+        end = run(Path("w.json"))
+
+    assert end.counts == ((1, 0, 0, 0) if runs else (0, 1, 0, 0))
+
+
+def test_a_traceback_still_names_the_line(run):
+    Path("script.py").write_text(a_script("def scale(n):\n\n    raise ValueError(n)"))
+    subprocess.run([sys.executable, "script.py"], check=True)
+
+    end = run(Path("w.json"))
+
+    line = Path("script.py").read_text().split("\n").index("    raise ValueError(n)") + 1
+    assert f"line {line}, in scale" in "\n".join(end.facts["failures"][0]["stderr"])

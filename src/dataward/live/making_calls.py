@@ -84,7 +84,7 @@ def make(
     Makes calls as long as the caller sends some, or makes the one call of a workflow's task, whose
     result is the task's output. ``restore`` undoes what a function has done to the process.
     """
-    kind, what = command
+    kind, what = command[:2]
     _open_prints()
     if kind == CALLS:
         return make_calls(what, limit_seconds, restore)

@@ -9,16 +9,19 @@ import io
 import pickle
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from types import ModuleType
 from typing import Any
 
 from dataward.model.workflow import Command, FileId, TaskId
 
-CALL = "dataward-call"  # the first word of the command of a call; the second is the call
+# The first word of the command of a call; the second is the call, the third a digest of it that
+# does not depend on where in its file the code is.
+CALL = "dataward-call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,24 @@ def call_command(
         results[value] = None
         return value.file
 
-    file = io.BytesIO()
+    call, lineless = io.BytesIO(), io.BytesIO()
     try:
         with _by_value(function, cloudpickle):
-            SteadyPickler(file, file_of).dump((function, args, dict(kwargs)))
+            SteadyPickler(call, file_of).dump((function, args, dict(kwargs)))
+            SteadyPickler(lineless, file_of, has_lines=False).dump((function, args, dict(kwargs)))
     except Exception as error:
         raise pickle.PicklingError(
             f"{name_of_call(function)} or its arguments cannot be pickled: {error}"
         ) from error
-    return (CALL, base64.b85encode(file.getvalue()).decode()), list(results)
+    digest = blake2b(lineless.getvalue(), digest_size=16).hexdigest()
+    return (CALL, base64.b85encode(call.getvalue()).decode(), digest), list(results)
+
+
+def compared(command: Sequence[str]) -> Sequence[str]:
+    """The words that tell whether a command has changed; of a call, not the lines it is on."""
+    if len(command) == 3 and command[0] == CALL:
+        return command[0], command[2]
+    return command
 
 
 def name_of_call(function: Callable[..., Any]) -> str:

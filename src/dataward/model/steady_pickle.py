@@ -21,14 +21,23 @@ _CLASS_MAKERS = ("_make_skeleton_class", "_make_skeleton_enum")  # last argument
 
 
 class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles a value as a name where ``name_of`` returns one, in full where it returns None."""
+    """Pickles a value as a name where ``name_of`` returns one, in full where it returns None.
+
+    Without lines, code is pickled as if it were nowhere in particular: good only for comparing.
+    """
 
     def __init__(
-        self, file: io.BytesIO, name_of: Callable[[Any], str | None], marks_classes: bool = True
+        self,
+        file: io.BytesIO,
+        name_of: Callable[[Any], str | None],
+        *,
+        marks_classes: bool = True,
+        has_lines: bool = True,
     ) -> None:
         super().__init__(file, 5)
         self._name_of = name_of
         self._marks_classes = marks_classes
+        self._has_lines = has_lines
         self._file_names: dict[str, str] = {}
 
     def persistent_id(self, value: Any) -> str | None:
@@ -36,6 +45,8 @@ class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is CodeType:
+            if not self._has_lines:
+                value = value.replace(co_firstlineno=1, co_linetable=b"", co_filename="")
             maker, parts = self.dispatch_table[CodeType](value)
             return maker, tuple(
                 self._own_file_name(part) if part is value.co_filename else _with_sorted_sets(part)
@@ -55,7 +66,8 @@ class SteadyPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def _mark_of(self, value: type) -> str:
         file = io.BytesIO()
-        SteadyPickler(file, self._name_of, marks_classes=False).dump(value)
+        with_lines = self._has_lines
+        SteadyPickler(file, self._name_of, marks_classes=False, has_lines=with_lines).dump(value)
         return blake2b(file.getvalue(), digest_size=16).hexdigest()
 
 

@@ -13,6 +13,7 @@ import msgspec
 from blake3 import blake3
 
 from dataward.errors import FormatError, OutputError
+from dataward.model.function_calls import compared
 from dataward.model.ids import NOBODY, AttemptId
 from dataward.model.launch import Launch
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
@@ -55,7 +56,7 @@ def recipe_of(
     It is one digest for each of `_PARTS`, so that two recipes tell which part is different. The
     last part is missing if the task has no launch.
     """
-    parts: list[object] = [list(command), sorted(outputs), settings]
+    parts: list[object] = [list(compared(command)), sorted(outputs), settings]
     if launch is not None:
         parts.append(launch)
     return "".join(
