@@ -34,7 +34,9 @@ class CallExecutor(Executor):
 
     ``slots`` says how many at a time (default: as many as there are cores) on each of ``nodes``;
     ``max_workers`` is the standard library's name for it. Each process calls ``initializer`` with
-    ``initargs`` before its first call; if that raises an error, the executor is broken.
+    ``initargs`` before its first call; if that raises an error, the executor is broken. Functions
+    of a module see the globals that an initializer of that module sets, unless they are sent by
+    value, as those of the script itself are: each of these has globals of its own.
 
     All files are kept in ``directory``, which must be new or empty, or else in a temporary
     directory that is removed when no result can be asked for any more. A call that runs longer
