@@ -38,7 +38,8 @@ MAY_IMPORT = {
     "cluster": BELOW_LIVE | {"live", "runs", "calls"},
     "reports": {"model"},
     "web": {"model", "world", "reports"},
-    "cli": BELOW_LIVE | {"live", "sim", "runs", "calls", "cluster", "reports", "web"},
+    "api": BELOW_LIVE | {"live", "sim", "runs", "reports"},
+    "cli": BELOW_LIVE | {"live", "sim", "runs", "calls", "cluster", "reports", "web", "api"},
 }
 
 

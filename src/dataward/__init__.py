@@ -18,6 +18,7 @@ __all__ = [
     "Edges",
     "Executor",
     "ProcessDiedError",
+    "RunReport",
     "Task",
     "Workflow",
     "WorkflowBuilder",
@@ -25,6 +26,8 @@ __all__ = [
     "generate",
     "makespan_bounds",
     "read_workflow",
+    "run",
+    "simulate",
     "write_workflow",
 ]
 
@@ -36,16 +39,22 @@ _MODULES = {
     "Edges": "model.edges",
     "Executor": "calls.executor",
     "ProcessDiedError": "errors",
+    "RunReport": "api.report",
     "Task": "model.workflow",
     "Workflow": "model.workflow",
     "WorkflowBuilder": "model.builder",
     "critical_path": "plan.critical_path",
     "makespan_bounds": "plan.bounds",
     "read_workflow": "formats.read",
+    "run": "api.run",
+    "simulate": "api.simulate",
     "write_workflow": "formats.write",
 }
 
 if TYPE_CHECKING:
+    from dataward.api.report import RunReport
+    from dataward.api.run import run
+    from dataward.api.simulate import simulate
     from dataward.calls.executor import CallExecutor as Executor
     from dataward.errors import DatawardError, ProcessDiedError
     from dataward.formats.read import read_workflow

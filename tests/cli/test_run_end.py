@@ -16,6 +16,9 @@ from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
+from dataward.runs.recorded_run import RunEnding
+from dataward.runs.run_directory import RunState
+from dataward.runs.stale_outputs import StaleOutputs
 from reports.lives import attempt_of, error, failed, ran, run_started, started
 
 
@@ -23,7 +26,7 @@ def an_end(
     events: list[Event],
     *,
     workflow: Workflow | None = None,
-    bound_seconds: float | None = 5.0,
+    bound_seconds: float = 5.0,
     is_interrupted: bool = False,
     source: str = "diamond.json",
 ) -> RunEnd:
@@ -33,7 +36,12 @@ def an_end(
         progress.add(event)
         tally.add(event)
     record = a_recorded_run(events, workflow=workflow)
-    return RunEnd(progress, tally.summary(), record, source, bound_seconds, is_interrupted)
+    state = RunState.FAILED if progress.counts().failed else RunState.COMPLETE
+    if is_interrupted:
+        state = RunState.INTERRUPTED
+    stale = StaleOutputs()
+    ending = RunEnding(state, progress, tally.summary(), record, bound_seconds, stale)
+    return RunEnd(ending, source)
 
 
 def told(end: RunEnd, width: int = 80) -> str:
@@ -178,7 +186,7 @@ def test_json_has_the_same_facts() -> None:
 
 
 def test_json_of_an_interrupted_run_has_the_command_that_goes_on() -> None:
-    end = an_end([run_started()], is_interrupted=True, bound_seconds=None)
+    end = an_end([run_started()], is_interrupted=True, bound_seconds=0.0)
 
     found = end_as_json(end)
 

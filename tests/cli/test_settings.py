@@ -7,8 +7,8 @@ import pytest
 from builders import a_diamond
 from cli.conftest import Dataward
 from dataward import write_workflow
+from dataward.api.settings import change_settings
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.settings import change_settings
 from dataward.errors import SettingError
 from dataward.node.settings import Neighbourhood, NodeSettings
 

@@ -54,8 +54,9 @@ def export_command(
 
 
 def _measured(record: "RunRecord", declared: "Workflow") -> "Workflow":
+    from dataward.api.report import with_runs_before
     from dataward.cli.output import busy
-    from dataward.cli.recorded import events_of, with_runs_before
+    from dataward.cli.recorded import events_of
     from dataward.errors import FormatError, WorkflowError
     from dataward.reports.measured import measured_workflow
 

@@ -1,32 +1,32 @@
 """``dataward run --dry-run``: says what would run, why, and for how long."""
 
-from pathlib import Path
-
+from dataward.api.run import RunToDo
 from dataward.cli.complaints import visible
 from dataward.cli.output import counted, print_json, stdout_console
 from dataward.model.quantities import show_seconds
-from dataward.model.workflow import Workflow
 from dataward.runs.forecast import Forecast, foresee
 from dataward.runs.preparation import Preparer
-from dataward.runs.run_directory import RunDirectory
 from dataward.runs.workflow_run import RunOptions
 
 SHOWN = 20  # tasks; --json has them all
 
 
-def show_forecast(
-    workflow: Workflow, source: Path, directory: RunDirectory, options: RunOptions, *, json: bool
-) -> None:
+def show_forecast(todo: RunToDo, *, json: bool) -> None:
+    options = todo.options
     preparer = Preparer(
-        workflow, source, directory, keep_all=options.keep.everything, request=options.request
+        todo.workflow,
+        todo.source,
+        todo.directory,
+        keep_all=options.keep.everything,
+        request=options.request,
     )
     for _ in preparer.look_at_inputs():
         pass
-    forecast = foresee(workflow, preparer, directory, options.machine)
+    forecast = foresee(todo.workflow, preparer, todo.directory, options.machine)
     if json:
         print_json(
             {
-                "tasks": len(workflow),
+                "tasks": len(todo.workflow),
                 "due": forecast.due,
                 "perhaps": forecast.perhaps,
                 "skipped": forecast.skipped,

@@ -24,8 +24,9 @@ def logs_command(
     - `dataward logs montage.run mAdd_1`
     - `dataward logs montage.run/2 mAdd_1 --stderr`
     """
+    from dataward.api.report import with_runs_before
     from dataward.cli.complaints import visible
-    from dataward.cli.recorded import recorded_run, with_runs_before, workflow_of
+    from dataward.cli.recorded import recorded_run, workflow_of
     from dataward.cli.task_logs import attempts_at, print_streams, say
     from dataward.errors import SettingError
     from dataward.model.ids import AttemptId

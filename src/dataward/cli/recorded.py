@@ -13,7 +13,6 @@ from dataward.model.workflow import Workflow
 from dataward.reports.event_file import EventFileReader
 from dataward.runs.run_directory import (
     NoRunError,
-    RunDirectory,
     RunFacts,
     RunRecord,
     find_run,
@@ -55,11 +54,6 @@ def looking_into(name: str) -> Iterator[None]:
 def workflow_of(run: RunRecord) -> Workflow:
     with busy(f"reading {run.workflow}"):
         return read_workflow(run.workflow)
-
-
-def with_runs_before(run: RunRecord) -> list[RunRecord]:
-    """The runs of the same directory up to this one, oldest first."""
-    return [r for r in RunDirectory(run.directory).runs() if r.number <= run.number]
 
 
 def events_of(run: RunRecord) -> Iterator[Event]:

@@ -1,8 +1,5 @@
 """``dataward run``: runs a workflow for real, on this machine."""
 
-import os
-from contextlib import ExitStack
-from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Annotated
 
@@ -88,79 +85,55 @@ def run_command(
     - `dataward run blast.json --wrap 'apptainer exec /images/blast.sif {command}'`
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     """
-    from dataward.cli.one_run import OneRun
+    from dataward.api.run import RunRequest, begin, prepared
     from dataward.cli.output import print_json, print_warnings, reading_file
-    from dataward.cli.run_end import end_as_json, print_end
-    from dataward.cli.settings import change_settings, check_names, is_setting_of, values_of
-    from dataward.cli.strategy import changed_strategy
-    from dataward.errors import SettingError
+    from dataward.cli.run_end import RunEnd, end_as_json, print_end, tell_stale
+    from dataward.cli.run_watcher import RunWatcher
     from dataward.formats import read_workflow
-    from dataward.live.fitting import check_settable, fitted, why_useless
-    from dataward.live.live_runner import RunnerSettings
-    from dataward.live.session import Slice
-    from dataward.model.parameters import parse_parameters, with_parameters
-    from dataward.model.wrapping import wrapped
-    from dataward.runs.belonging import check_belonging
-    from dataward.runs.keeping import parse_keep
-    from dataward.runs.preparation import stem_of
-    from dataward.runs.run_directory import RunDirectory, RunState
-    from dataward.runs.selection import asked_for
-    from dataward.runs.workflow_run import RunOptions
-    from dataward.strategies.registry import strategy_named
+    from dataward.model.parameters import parse_parameters
+    from dataward.runs.run_directory import RunState
 
-    changes = set_ or []
-    for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
-    for_node = [change for change in changes if change not in for_runner]
-    runner = RunnerSettings(time_limit_seconds=_time_limit_seconds(time_limit))
-    machine = Slice(nodes, slots or os.cpu_count() or 1)
-    plain = fitted(strategy_named(strategy), machine)
-    known = {**values_of(runner), **values_of(plain.settings)}
-    check_names(changes, known, [name for name in known if why_useless(name, machine)])
-    for change in for_node:
-        check_settable(change.partition("=")[0], machine)
-    options = RunOptions(
-        machine=machine,
-        strategy=changed_strategy(plain, for_node),
-        runner=change_settings(runner, for_runner),
+    request = RunRequest(
+        targets=targets or (),
+        slots=slots or 0,
+        nodes=nodes,
+        out=out,
+        keep=keep,
+        force=force or (),
+        parameters=parse_parameters(parameters or []),
+        replace=replace,
+        resume=resume,
         retries=retries,
-        keep=parse_keep(keep),
+        time_limit_seconds=_time_limit_seconds(time_limit),
+        wrap=wrap or (),
+        strategy=strategy,
+        settings=set_ or (),
     )
     with reading_file(file):
-        workflow = with_parameters(read_workflow(file), parse_parameters(parameters or []))
-    if workflow.is_measured:
-        lenient = change_settings(runner.for_measured(), for_runner)
-        options = replaced(options, runner=lenient)
+        workflow = read_workflow(file)
     print_warnings(workflow, str(file))
-    workflow, request = asked_for(wrapped(workflow, wrap or ()), file, targets or [], force or [])
-    options = replaced(options, request=request)
-    directory = RunDirectory(out or Path(f"{stem_of(file)}.run"))
-    if resume and not directory.exists():
-        raise SettingError(f"{directory.path} holds no run to resume; run without --resume")
-    if not replace:
-        check_belonging(directory, workflow, file)
+    todo = prepared(workflow, file, request)
     if dry_run:
         from dataward.cli.forecast import show_forecast
 
-        show_forecast(workflow, file, directory, options, json=json)
+        show_forecast(todo, json=json)
         return
-    directory.make()
-    with ExitStack() as stack:
-        stack.callback(directory.lock().release)
-        given = _words(
-            slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
-            keep=keep if keep != "auto" else None, time_limit=time_limit or None,
-            strategy=strategy if strategy != "adage" else None,
-        )  # fmt: skip
-        given += [word for change in changes for word in ("--set", change)]
-        given += [word for change in parameters or () for word in ("--set-param", change)]
-        given += [word for line in wrap or () for word in ("--wrap", line)]
-        given += targets or []
-        one = OneRun(workflow, file, directory, options, resume=resume, given=given)
-        end = one.run(stack, events, quiet=quiet or json)
-        if json:
-            print_json(end_as_json(end))
-        else:
-            print_end(end)
+    ending = begin(todo, RunWatcher(quiet=quiet or json), events)
+    given = _words(
+        slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
+        keep=keep if keep != "auto" else None, time_limit=time_limit or None,
+        strategy=strategy if strategy != "adage" else None,
+    )  # fmt: skip
+    given += [word for change in set_ or () for word in ("--set", change)]
+    given += [word for change in parameters or () for word in ("--set-param", change)]
+    given += [word for line in wrap or () for word in ("--wrap", line)]
+    given += targets or []
+    end = RunEnd(ending, str(file), given)
+    tell_stale(ending.stale)
+    if json:
+        print_json(end_as_json(end))
+    else:
+        print_end(end)
     if end.is_interrupted:
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:

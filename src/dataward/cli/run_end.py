@@ -12,11 +12,20 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dataward.cli.complaints import visible
-from dataward.cli.output import counted, encodable, padded, shortened, stdout_console
+from dataward.cli.output import (
+    counted,
+    encodable,
+    padded,
+    shortened,
+    stderr_console,
+    stdout_console,
+)
 from dataward.model.quantities import show_bytes, show_seconds
 from dataward.reports.progress import Failure, RunProgress, TaskCounts
 from dataward.reports.run_summary import RunSummary
+from dataward.runs.recorded_run import RunEnding
 from dataward.runs.run_directory import RunRecord, RunState
+from dataward.runs.stale_outputs import StaleOutputs
 
 FAILURES_SHOWN = 10
 TAIL_LINES = 5
@@ -30,19 +39,33 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 class RunEnd:
     """Everything to report about a run that has ended or was interrupted."""
 
-    progress: RunProgress
-    summary: RunSummary
-    record: RunRecord
+    ending: RunEnding
     source: str  # the workflow's file, as it was given
-    bound_seconds: float | None = None  # no schedule could have been faster
-    is_interrupted: bool = False
     options: Sequence[str] = ()  # other options of the command, to repeat when resuming
 
     @property
+    def progress(self) -> RunProgress:
+        return self.ending.progress
+
+    @property
+    def summary(self) -> RunSummary:
+        return self.ending.summary
+
+    @property
+    def record(self) -> RunRecord:
+        return self.ending.record
+
+    @property
+    def bound_seconds(self) -> float:
+        return self.ending.bound_seconds
+
+    @property
     def state(self) -> RunState:
-        if self.is_interrupted:
-            return RunState.INTERRUPTED
-        return RunState.FAILED if self.progress.counts().failed else RunState.COMPLETE
+        return self.ending.state
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.state is RunState.INTERRUPTED
 
     @property
     def resume_command(self) -> str:
@@ -52,6 +75,17 @@ class RunEnd:
         words = ["dataward", "run", self.source, "--out", str(self.record.directory), "--resume"]
         words += self.options
         return " ".join(shlex.quote(encodable(Path(word))) for word in words)
+
+
+def tell_stale(stale: StaleOutputs) -> None:
+    """Name the outputs of earlier runs that the workflow no longer makes, on stderr."""
+    for files, what in ((stale.removed, "removed"), (stale.changed, "left, since it was edited,")):
+        if files:
+            names = ", ".join(visible(file) for file in files[:5])
+            more = f" and {len(files) - 5:,} more" if len(files) > 5 else ""
+            stderr_console().print(
+                f"{what} what the workflow no longer makes: {names}{more}", soft_wrap=True
+            )
 
 
 def print_end(end: RunEnd, console: Console | None = None) -> None:

@@ -55,15 +55,15 @@ def simulate_command(
 
     Strategies:
     """
+    from dataward.api.simulate import cores_for, lower_bound_seconds
+    from dataward.api.strategy import chosen_strategy
     from dataward.cli.output import print_json, print_warnings, reading_file, stderr_console
     from dataward.cli.simulating import (
         chosen_platform,
-        lower_bound_seconds,
         print_results,
         result_as_json,
-        simulated,
+        shown_simulation,
     )
-    from dataward.cli.strategy import chosen_strategy
     from dataward.errors import SettingError
     from dataward.formats import read_workflow
     from dataward.sim.faults import parse_faults
@@ -74,20 +74,21 @@ def simulate_command(
         raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
     if len(chosen) > 1 and (events or plot):
         raise SettingError("--events and --plot record one run: give one strategy")
-    plan = parse_faults(faults)
+    parse_faults(faults)
     with reading_file(file):
         workflow = read_workflow(file)
-        cores = cores or max(CORES_DEFAULT, int(workflow.cores.max()))
+        cores = cores or cores_for(workflow)
     machines = chosen_platform(platform, nodes, cores, bandwidth, inputs, copies)
     print_warnings(workflow, str(file))
     bound = lower_bound_seconds(workflow, machines)
     results = []
     for each in chosen:
         began = time.perf_counter()
-        summary, count = simulated(
-            workflow, machines, each, seed, plan, retries, bound, events, plot
-        )
-        results.append((summary, count, time.perf_counter() - began))
+        report, count = shown_simulation(
+            workflow, machines, each, seed=seed, faults=faults, retries=retries,
+            events=events, plot=plot,
+        )  # fmt: skip
+        results.append((report.summary, count, time.perf_counter() - began))
     if json:
         print_json([result_as_json(summary, bound, n, wall) for summary, n, wall in results])
     else:

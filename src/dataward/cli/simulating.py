@@ -8,6 +8,8 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from dataward.api.report import RunReport
+from dataward.api.simulate import simulated
 from dataward.cli.output import stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
 from dataward.formats.platform_yaml import read_platform
@@ -15,15 +17,10 @@ from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.workflow import Workflow
-from dataward.plan.bounds import makespan_bounds
 from dataward.reports.event_file import EventFileWriter
 from dataward.reports.gantt_svg import draw_run
-from dataward.reports.run_summary import RunSummary, RunTally
-from dataward.sim.faults import FaultPlan, inject
-from dataward.sim.simulation import Simulation
+from dataward.reports.run_summary import RunSummary
 from dataward.strategies.strategy import Strategy
-
-PATIENCE = 1000  # a run that takes this many times the lower bound is taken to be stuck
 
 
 def chosen_platform(
@@ -35,55 +32,40 @@ def chosen_platform(
     return replace(equal, placement=inputs, copies=copies)
 
 
-def lower_bound_seconds(workflow: Workflow, platform: Platform) -> float:
-    """The makespan that no schedule can beat; every node is taken to be as good as the best."""
-    machines = platform.machines
-    edge = platform.placement is Placement.EDGE
-    return makespan_bounds(
-        workflow,
-        nodes=len(machines),
-        cores=max(m.cores for m in machines),
-        bandwidth_bytes_per_second=max(m.down_bytes_per_second for m in machines),
-        speed=max(m.speed for m in machines),
-        edge_bandwidth_bytes_per_second=platform.origin_bytes_per_second if edge else None,
-    ).best_seconds
-
-
-def simulated(
+def shown_simulation(
     workflow: Workflow,
     platform: Platform,
     strategy: Strategy,
+    *,
     seed: int,
-    plan: FaultPlan,
+    faults: str,
     retries: int,
-    bound: float,
     events: Path | None,
     plot: Path | None,
-) -> tuple[RunSummary, int]:
-    tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
+) -> tuple[RunReport, int]:
+    """One simulated run, shown while it goes on; and how many events it had."""
     kept: list[Event] = []
     counter = _Counter()
-    sinks: list[Emit] = [tally.add, counter.add]
+    sinks: list[Emit] = [counter.add]
     with ExitStack() as stack:
         if events is not None:
             sinks.append(stack.enter_context(EventFileWriter(events)).add)
         if plot is not None:
             sinks.append(kept.append)
         sinks.append(stack.enter_context(_Bar(strategy.name, len(workflow))).add)
-        simulation = Simulation(
+        report = simulated(
             workflow,
             platform,
             strategy,
-            seed,
-            sinks,
+            seed=seed,
+            faults=faults,
             retries=retries,
-            time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
+            sinks=sinks,
+            events=kept,
         )
-        inject(simulation, plan, 1.5 * bound)
-        simulation.run()
     if plot is not None:
         write_text(plot, draw_run(kept))
-    return tally.summary(), counter.count
+    return report, counter.count
 
 
 class _Counter:

@@ -2,14 +2,13 @@
 
 import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
+from dataward.api.report import attempts_among
 from dataward.cli.complaints import visible
 from dataward.cli.output import busy, stderr_console
 from dataward.cli.recorded import events_of, looking_into
-from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
-from dataward.model.ids import NOBODY, AttemptId
+from dataward.model.ids import AttemptId
 from dataward.model.workflow import TaskId
 from dataward.runs.run_directory import RunRecord
 
@@ -19,21 +18,7 @@ _STREAMS = {"out": "stdout", "err": "stderr"}
 def attempts_at(record: RunRecord, task: TaskId) -> tuple[list[AttemptId], AttemptId]:
     """All attempts at the task, those that reached running last; and the one that won, if any."""
     with busy(f"reading {record.events}"):
-        return _attempts_in(events_of(record), task)
-
-
-def _attempts_in(events: Iterable[Event], task: TaskId) -> tuple[list[AttemptId], AttemptId]:
-    began: dict[AttemptId, None] = {}
-    winner = NOBODY
-    for event in events:
-        if isinstance(event, AttemptBegan) and event.task == task:
-            began[event.attempt] = None
-        elif isinstance(event, AttemptAdvanced) and event.task == task:
-            began.pop(event.attempt, None)  # so that it moves to the end
-            began[event.attempt] = None
-        elif isinstance(event, TaskFinished) and event.task == task:
-            winner = event.attempt
-    return list(began), winner if winner in began else NOBODY
+        return attempts_among(events_of(record), task)
 
 
 def print_streams(record: RunRecord, task: TaskId, attempt: AttemptId, streams: list[str]) -> None:

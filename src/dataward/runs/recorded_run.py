@@ -1,17 +1,14 @@
-"""One call of ``dataward run``: writes its record, shows its progress and sums up its events."""
+"""One run of a workflow with its record: begins or resumes it, and counts its events."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
-from dataward.cli.complaints import visible
-from dataward.cli.output import busy, counted, stderr_console
-from dataward.cli.run_end import RunEnd
-from dataward.cli.run_view import RunView
 from dataward.errors import SettingError
 from dataward.formats import read_workflow, write_workflow
 from dataward.live.leftovers import end_leftovers
@@ -26,27 +23,86 @@ from dataward.plan.bounds import makespan_bounds
 from dataward.plan.critical_path import bottom_levels
 from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.progress import RunProgress
-from dataward.reports.run_summary import RunTally
+from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.runs.preparation import Preparer
 from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_run import Listener, RunOptions, RunOutcome, WorkflowRun
 
-MANY_INPUTS = 1000  # fewer are checked so fast that no progress bar is needed
+
+class Watcher(Protocol):
+    """Whoever shows how a run goes."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """Something that may take a while is done within this context."""
+        ...
+
+    def look_at_inputs(self, steps: Iterator[int], count: int) -> None:
+        """Take so many steps, and show how far they are."""
+        ...
+
+    def begin(self, progress: RunProgress) -> None:
+        """The run begins; ``progress`` always tells how far it is."""
+        ...
+
+    def refresh(self, now: float) -> None: ...
+
+    def interrupted(self, running: int) -> None:
+        """The run was asked to stop; so many tasks are running."""
+        ...
+
+    def close(self) -> None: ...
 
 
-class OneRun:
+class Silent:
+    """Shows nothing."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def look_at_inputs(self, steps: Iterator[int], count: int) -> None:
+        for _ in steps:
+            pass
+
+    def begin(self, progress: RunProgress) -> None:
+        pass
+
+    def refresh(self, now: float) -> None:
+        pass
+
+    def interrupted(self, running: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnding:
+    """What a run came to, whether it ended or was interrupted."""
+
+    state: RunState
+    progress: RunProgress
+    summary: RunSummary
+    record: RunRecord
+    bound_seconds: float  # no schedule could have been faster
+    stale: StaleOutputs
+
+
+class RecordedRun:
+    """One run of a workflow: call `run` once. The caller holds the run directory's lock."""
+
     def __init__(
         self,
         workflow: Workflow,
         source: Path,
         directory: RunDirectory,
         options: RunOptions,
+        watcher: Watcher,
         *,
         resume: bool,
-        given: Sequence[str] = (),
     ) -> None:
-        self._given = given
+        self._watcher = watcher
         self._workflow = workflow
         self._source = source
         self._directory = directory
@@ -59,27 +115,27 @@ class OneRun:
         self._seconds = workflow.runtime_seconds.copy()  # measured where known, else declared
         self._complete: dict[TaskId, None] = {}
 
-    def run(self, stack: ExitStack, events: Path | None, *, quiet: bool) -> RunEnd:
+    def run(self, stack: ExitStack, events: Path | None) -> RunEnding:
         """Run, or resume. If anything is raised, the record says that the run was interrupted."""
         pools = self._launched(stack)
-        preparer = self._look_at_inputs(quiet=quiet)
+        preparer = self._look_at_inputs()
         record, facts = self._resumed() if self._resume else self._begun()
         files = [EventFileWriter(record.events, append=True)]
         files += [EventFileWriter(events)] if events else []
         for file in files:
             stack.callback(file.close)
-        view = RunView(self._progress, quiet=quiet)
-        stack.callback(view.close)
+        watcher = self._watcher
+        watcher.begin(self._progress)
+        stack.callback(watcher.close)
 
         def tick(now: float) -> None:
-            view.refresh(now)
+            watcher.refresh(now)
             for file in files:
                 file.flush()
 
         def interrupted(times: int, running: int) -> None:
             if times == 1:
-                what = f"{counted(running, 'running task')} may end; Ctrl-C again kills"
-                view.say(f"stopping: {what if running else 'nothing is running'}")
+                watcher.interrupted(running)
 
         sinks = [*(file.add_all for file in files), self._count]
         run = WorkflowRun(
@@ -92,19 +148,11 @@ class OneRun:
             self._note(record, facts, RunState.INTERRUPTED)
             raise
         finally:
-            view.close()
-        _tell_stale(outcome.stale)
-        is_interrupted = run.is_interrupted and outcome.unfinished > 0
-        self._note(record, facts, _state(outcome, is_interrupted), outcome)
-        return RunEnd(
-            self._progress,
-            self._tally.summary(),
-            record,
-            str(self._source),
-            self._bound_seconds(),
-            is_interrupted,
-            self._given,
-        )
+            watcher.close()
+        state = _state(outcome, run.is_interrupted and outcome.unfinished > 0)
+        self._note(record, facts, state, outcome)
+        summary, bound_seconds = self._tally.summary(), self._bound_seconds()
+        return RunEnding(state, self._progress, summary, record, bound_seconds, outcome.stale)
 
     def _count(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -126,7 +174,7 @@ class OneRun:
                 pool.launch(len(self._workflow))
         return pools
 
-    def _look_at_inputs(self, *, quiet: bool) -> Preparer:
+    def _look_at_inputs(self) -> Preparer:
         preparer = Preparer(
             self._workflow,
             self._source,
@@ -134,17 +182,7 @@ class OneRun:
             keep_all=self._options.keep.everything,
             request=self._options.request,
         )
-        console = stderr_console()
-        is_shown = preparer.input_count > MANY_INPUTS and console.is_terminal and not quiet
-        looking: Iterable[int] = preparer.look_at_inputs()
-        if is_shown:
-            from rich.progress import track
-
-            looking = track(
-                looking, "looking at inputs", preparer.input_count, console=console, transient=True
-            )
-        for _ in looking:
-            pass
+        self._watcher.look_at_inputs(preparer.look_at_inputs(), preparer.input_count)
         return preparer
 
     # --- the record ------------------------------------------------------------------------------
@@ -160,7 +198,7 @@ class OneRun:
             tasks=len(self._workflow),
         )
         record = self._directory.new_record()
-        with busy(f"writing {record.workflow}"):
+        with self._watcher.busy(f"writing {record.workflow}"):
             write_workflow(self._workflow, record.workflow)
         EventFileWriter(record.events).close()
         record.write_facts(facts)  # last: a run killed before this counts as not begun
@@ -184,8 +222,7 @@ class OneRun:
         for event in EventFileReader(record.events):
             self._count([event])
             latest = max(latest, event.at)
-        facts.starts += 1
-        facts.state = RunState.RUNNING
+        facts = msgspec.structs.replace(facts, starts=facts.starts + 1, state=RunState.RUNNING)
         record.write_facts(facts)
         self._options = replace(self._options, start=facts.starts, began_seconds=latest)
         return record, facts
@@ -193,11 +230,12 @@ class OneRun:
     def _note(
         self, record: RunRecord, facts: RunFacts, state: RunState, outcome: RunOutcome | None = None
     ) -> None:
-        facts.state = state
-        facts.makespan_seconds = self._tally.summary().makespan_seconds
+        seconds = self._tally.summary().makespan_seconds
+        facts = msgspec.structs.replace(facts, state=state, makespan_seconds=seconds)
         if outcome is not None:
-            facts.complete, facts.skipped = outcome.complete, outcome.skipped
-            facts.failed = outcome.failed
+            facts = msgspec.structs.replace(
+                facts, complete=outcome.complete, skipped=outcome.skipped, failed=outcome.failed
+            )
         record.write_facts(facts)
 
     def _bound_seconds(self) -> float:
@@ -216,16 +254,6 @@ def _discard(pools: Mapping[NodeId, RunnerPool], work: Path) -> None:
     close_pools(pools.values())
     with suppress(OSError):
         remove_tree(work)
-
-
-def _tell_stale(stale: StaleOutputs) -> None:
-    for files, what in ((stale.removed, "removed"), (stale.changed, "left, since it was edited,")):
-        if files:
-            names = ", ".join(visible(file) for file in files[:5])
-            more = f" and {len(files) - 5:,} more" if len(files) > 5 else ""
-            stderr_console().print(
-                f"{what} what the workflow no longer makes: {names}{more}", soft_wrap=True
-            )
 
 
 def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:

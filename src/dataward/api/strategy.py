@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dataward.cli.settings import change_settings
+from dataward.api.settings import change_settings
 from dataward.strategies.registry import strategy_named
 from dataward.strategies.strategy import Strategy
 

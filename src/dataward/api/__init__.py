@@ -1,0 +1,1 @@
+"""From Python: runs and simulates workflows, and tells one kind of report of both."""

@@ -1,0 +1,165 @@
+"""Runs a workflow on this machine: what ``dataward run`` does, from Python."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dataward.api.report import RunReport
+from dataward.api.settings import change_settings, check_names, is_setting_of, values_of
+from dataward.api.strategy import changed_strategy
+from dataward.errors import SettingError
+from dataward.formats.read import read_workflow
+from dataward.live.fitting import check_settable, fitted, why_useless
+from dataward.live.live_runner import RunnerSettings
+from dataward.live.session import Slice
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.events import Event
+from dataward.model.parameters import with_parameters
+from dataward.model.workflow import Workflow
+from dataward.model.wrapping import wrapped
+from dataward.reports.event_file import EventFileReader
+from dataward.runs.belonging import check_belonging
+from dataward.runs.keeping import parse_keep
+from dataward.runs.preparation import stem_of
+from dataward.runs.recorded_run import RecordedRun, RunEnding, Silent, Watcher
+from dataward.runs.run_directory import RunDirectory
+from dataward.runs.selection import asked_for
+from dataward.runs.workflow_run import RunOptions
+from dataward.strategies.registry import strategy_named
+
+SILENT = Silent()
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Everything that can be asked of a run; each has the meaning of the option of that name."""
+
+    targets: Sequence[str] = ()
+    slots: int = 0  # 0: as many as the machine has cores
+    nodes: int = 1
+    out: Path | None = None
+    keep: str = "auto"
+    force: Sequence[str] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    replace: bool = False
+    resume: bool = False
+    retries: int = 0
+    time_limit_seconds: float = 0.0  # 0: no limit
+    wrap: Sequence[str] = ()
+    strategy: str = "adage"
+    settings: Sequence[str] = ()  # as "name=value"
+
+
+@dataclass(frozen=True, slots=True)
+class RunToDo:
+    """A run that could begin: everything about it has been checked."""
+
+    workflow: Workflow
+    source: Path
+    directory: RunDirectory
+    options: RunOptions
+    resume: bool
+
+
+def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> RunReport:
+    """Run a workflow on this machine, and tell what it came to.
+
+    ``workflow`` is a workflow, or its file. What may be asked besides are the fields of
+    `RunRequest`, with the meaning of the options of ``dataward run``: ``targets``, ``slots``,
+    ``nodes``, ``out``, ``keep``, ``force``, ``parameters`` and so on. Inputs are looked for beside
+    the file, or in the current directory if there is none. A task that fails does not raise: the
+    report's state is FAILED, and it names the task.
+
+    >>> wf = WorkflowBuilder("hello")
+    >>> task = wf.command("echo hello > {outputs}", outputs=["greeting"])
+    >>> report = run(wf, out="hello.run")  # doctest: +SKIP
+    >>> report.outputs["greeting"].read_text()  # doctest: +SKIP
+    'hello\\n'
+    """
+    known = RunRequest.__dataclass_fields__
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise SettingError(f"run takes no {unknown[0]!r}; it takes {', '.join(known)}")
+    if isinstance(asked.get("out"), str):
+        asked["out"] = Path(asked["out"])
+    request = RunRequest(**asked)
+    read, source = _read(workflow)
+    return report_of(begin(prepared(read, source, request)))
+
+
+def _read(workflow: Workflow | WorkflowBuilder | str | Path) -> tuple[Workflow, Path]:
+    if isinstance(workflow, WorkflowBuilder):
+        workflow = workflow.build()
+    if isinstance(workflow, Workflow):
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in workflow.name)
+        return workflow, Path(f"{name.strip('.') or 'workflow'}.json")
+    return read_workflow(Path(workflow)), Path(workflow)
+
+
+def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
+    """The run that was asked for, with everything checked. Raises SettingError, WorkflowError."""
+    workflow = with_parameters(workflow, request.parameters)
+    options = _options(workflow, request)
+    workflow, asked = asked_for(
+        wrapped(workflow, request.wrap), source, request.targets, request.force
+    )
+    directory = RunDirectory(request.out or Path(f"{stem_of(source)}.run"))
+    if request.resume and not directory.exists():
+        raise SettingError(f"{directory.path} holds no run to resume; run without --resume")
+    if not request.replace:
+        check_belonging(directory, workflow, source)
+    options = replace(options, request=asked)
+    return RunToDo(workflow, source, directory, options, request.resume)
+
+
+def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
+    changes = list(request.settings)
+    machine = Slice(request.nodes, request.slots or os.cpu_count() or 1)
+    runner = RunnerSettings(time_limit_seconds=request.time_limit_seconds)
+    plain = fitted(strategy_named(request.strategy), machine)
+    known = {**values_of(runner), **values_of(plain.settings)}
+    check_names(changes, known, [name for name in known if why_useless(name, machine)])
+    for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
+    for_node = [change for change in changes if change not in for_runner]
+    for change in for_node:
+        check_settable(change.partition("=")[0], machine)
+    if workflow.is_measured:
+        runner = runner.for_measured()
+    return RunOptions(
+        machine=machine,
+        strategy=changed_strategy(plain, for_node),
+        runner=change_settings(runner, for_runner),
+        retries=request.retries,
+        keep=parse_keep(request.keep),
+    )
+
+
+def begin(todo: RunToDo, watcher: Watcher = SILENT, events: Path | None = None) -> RunEnding:
+    """Run it; ``events`` is a second file for its events, besides that of its record."""
+    todo.directory.make()
+    with ExitStack() as stack:
+        stack.callback(todo.directory.lock().release)
+        run = RecordedRun(
+            todo.workflow, todo.source, todo.directory, todo.options, watcher, resume=todo.resume
+        )
+        return run.run(stack, events)
+
+
+def report_of(ending: RunEnding) -> RunReport:
+    path = ending.record.events
+
+    def events() -> Iterator[Event]:
+        return iter(EventFileReader(path))
+
+    return RunReport(
+        ending.progress.workflow,
+        ending.state,
+        ending.summary,
+        ending.bound_seconds,
+        events,
+        ending.progress,
+        ending.record,
+    )

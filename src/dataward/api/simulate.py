@@ -1,0 +1,116 @@
+"""Simulates a workflow: what ``dataward simulate`` does, from Python."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dataward.api.report import RunReport
+from dataward.api.strategy import chosen_strategy
+from dataward.formats.read import read_workflow
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.events import Emit, Event
+from dataward.model.platform import Placement, Platform, uniform_platform
+from dataward.model.workflow import Workflow
+from dataward.plan.bounds import makespan_bounds
+from dataward.plan.critical_path import bottom_levels
+from dataward.reports.progress import RunProgress
+from dataward.reports.run_summary import RunTally
+from dataward.runs.run_directory import RunState
+from dataward.sim.faults import inject, parse_faults
+from dataward.sim.simulation import Simulation
+from dataward.strategies.strategy import Strategy
+
+CORES_DEFAULT = 4  # ADAGE's nodes have four
+PATIENCE = 1000  # a run that takes this many times the lower bound is taken to be stuck
+
+
+def simulate(
+    workflow: Workflow | WorkflowBuilder | str | Path,
+    *,
+    nodes: int = 16,
+    cores: int = 0,  # of each node; 0: four, or as many as a task needs
+    platform: Platform | None = None,  # instead of equal nodes
+    strategy: str = "adage",
+    settings: Sequence[str] = (),  # of a node, as "name=value"
+    seed: int = 0,
+    faults: str = "none",
+    retries: int = 0,
+) -> RunReport:
+    """Run a workflow on simulated machines, and tell what it came to: same seed, same run.
+
+    Raises Stuck if the simulation does not end, which is dataward's fault.
+
+    >>> from dataward import generate
+    >>> report = simulate(generate("montage", 50), nodes=4)
+    >>> report.is_complete, report.summary.complete
+    (True, 50)
+    """
+    if isinstance(workflow, WorkflowBuilder):
+        workflow = workflow.build()
+    if not isinstance(workflow, Workflow):
+        workflow = read_workflow(Path(workflow))
+    if platform is None:
+        platform = uniform_platform(nodes, cores=cores or cores_for(workflow))
+    kept: list[Event] = []
+    return simulated(
+        workflow,
+        platform,
+        chosen_strategy(strategy, list(settings)),
+        seed=seed,
+        faults=faults,
+        retries=retries,
+        sinks=[kept.append],
+        events=kept,
+    )
+
+
+def cores_for(workflow: Workflow) -> int:
+    """The cores that a node has if nothing is said: enough for every task."""
+    return max(CORES_DEFAULT, int(workflow.cores.max()))
+
+
+def lower_bound_seconds(workflow: Workflow, platform: Platform) -> float:
+    """The makespan that no schedule can beat; every node is taken to be as good as the best."""
+    machines = platform.machines
+    edge = platform.placement is Placement.EDGE
+    return makespan_bounds(
+        workflow,
+        nodes=len(machines),
+        cores=max(m.cores for m in machines),
+        bandwidth_bytes_per_second=max(m.down_bytes_per_second for m in machines),
+        speed=max(m.speed for m in machines),
+        edge_bandwidth_bytes_per_second=platform.origin_bytes_per_second if edge else None,
+    ).best_seconds
+
+
+def simulated(
+    workflow: Workflow,
+    platform: Platform,
+    strategy: Strategy,
+    *,
+    seed: int,
+    faults: str,
+    retries: int,
+    sinks: Sequence[Emit],
+    events: Sequence[Event] = (),
+) -> RunReport:
+    """One simulated run; ``events`` are those that a sink has kept, for the report."""
+    bound = lower_bound_seconds(workflow, platform)
+    tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
+    progress = RunProgress(workflow, platform.cores, bottom_levels, tally.book)
+    simulation = Simulation(
+        workflow,
+        platform,
+        strategy,
+        seed,
+        [progress.add, tally.add, *sinks],
+        retries=retries,
+        time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
+    )
+    inject(simulation, parse_faults(faults), 1.5 * bound)
+    outcome = simulation.run()
+
+    def all_events() -> Iterator[Event]:
+        return iter(events)
+
+    state = RunState.FAILED if outcome.failed else RunState.COMPLETE
+    return RunReport(workflow, state, tally.summary(), bound, all_events, progress)

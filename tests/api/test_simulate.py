@@ -1,0 +1,53 @@
+"""Workflows simulated from Python: the same kind of report as of a real run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dataward
+from dataward import WorkflowBuilder, generate, write_workflow
+from dataward.cli.main import main
+from dataward.errors import SettingError
+from dataward.model.events import TaskFinished
+from dataward.runs.run_directory import RunState
+
+
+def test_a_simulation_is_what_the_command_says_of_it(capsys):
+    workflow = generate("montage", 60, seed=1)
+    write_workflow(workflow, "montage.json")
+    with pytest.raises(SystemExit):
+        main(["simulate", "montage.json", "--nodes", "4", "--faults", "crashes", "--json"])
+    (said,) = json.loads(capsys.readouterr().out)
+
+    report = dataward.simulate("montage.json", nodes=4, faults="crashes")
+
+    assert report.summary.makespan_seconds == said["makespan_seconds"]
+    assert report.bound_seconds == said["lower_bound_seconds"]
+    assert report.summary.complete == said["complete"] == 60
+
+
+def test_a_simulated_report_answers_as_one_of_a_real_run():
+    report = dataward.simulate(generate("montage", 30, seed=1), nodes=2, strategy="adage")
+
+    report.draw("run.svg")
+
+    assert report.state is RunState.COMPLETE
+    assert sum(isinstance(event, TaskFinished) for event in report.events()) == 30
+    assert " ran once on n" in report.why(report.workflow.task_ids[0])
+    assert Path("run.svg").read_text().startswith("<svg")
+    assert report.outputs == {}
+    assert report.logs(report.workflow.task_ids[0]).stdout == b""
+
+
+def test_a_builder_is_simulated_as_it_would_be_run():
+    wf = WorkflowBuilder("two")
+    wf.task("a", outputs=["x"], runtime_seconds=2.0)
+    wf.task("b", inputs=["x"], runtime_seconds=3.0)
+
+    assert dataward.simulate(wf, nodes=1).summary.makespan_seconds == pytest.approx(5.0, abs=0.1)
+
+
+def test_a_setting_that_there_is_not_is_refused():
+    with pytest.raises(SettingError, match="no setting is called 'nosuch'"):
+        dataward.simulate(generate("montage", 30), settings=["nosuch=1"])
