@@ -138,3 +138,37 @@ def test_a_dry_run_says_what_would_run_and_what_perhaps(run):
     assert {name: after[name] for name in before if name != "digests"} == {
         name: digest for name, digest in before.items() if name != "digests"
     }
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+def by_a_script(*words: str) -> WorkflowBuilder:
+    wf = WorkflowBuilder("scripted")
+    wf.command([*words, "out"], outputs=["out"], id="t")
+    return wf
+
+
+@pytest.mark.parametrize("is_interpreted", [True, False])
+def test_a_program_that_changed_makes_its_tasks_due_if_programs_are_tracked(is_interpreted, run):
+    script = Path("make.sh").absolute()
+    script.write_text("#!/bin/sh\necho one > $1\n")
+    script.chmod(0o755)
+    wf = by_a_script("sh", str(script)) if is_interpreted else by_a_script(str(script))
+    run(wf, "--track-programs")
+    script.write_text("#!/bin/sh\necho two > $1\n")
+
+    end = run(wf, "--track-programs")
+
+    assert end.counts == (1, 0, 0, 0)
+    assert (OUTPUTS / "out").read_text() == "two\n"
+    assert run(wf, "--track-programs").counts == (0, 1, 0, 0)
+
+
+def test_a_program_that_changed_is_not_looked_at_unless_that_is_asked(run):
+    script = Path("make.sh").absolute()
+    script.write_text("echo one > $1\n")
+    run(by_a_script("sh", str(script)))
+    script.write_text("echo two > $1\n")
+
+    assert run(by_a_script("sh", str(script))).counts == (0, 1, 0, 0)

@@ -24,6 +24,7 @@ from dataward.reports.event_file import EventFileReader
 from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
 from dataward.runs.preparation import stem_of
+from dataward.runs.programs import with_programs
 from dataward.runs.recorded_run import RecordedRun, RunEnding, Silent, Watcher
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.selection import asked_for
@@ -49,6 +50,7 @@ class RunRequest:
     retries: int = 0
     time_limit_seconds: float = 0.0  # 0: no limit
     wrap: Sequence[str] = ()
+    track_programs: bool = False
     strategy: str = "adage"
     settings: Sequence[str] = ()  # as "name=value"
 
@@ -103,9 +105,10 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
     """The run that was asked for, with everything checked. Raises SettingError, WorkflowError."""
     workflow = with_parameters(workflow, request.parameters)
     options = _options(workflow, request)
-    workflow, asked = asked_for(
-        wrapped(workflow, request.wrap), source, request.targets, request.force
-    )
+    workflow = wrapped(workflow, request.wrap)
+    if request.track_programs:
+        workflow = with_programs(workflow)
+    workflow, asked = asked_for(workflow, source, request.targets, request.force)
     directory = RunDirectory(request.out or Path(f"{stem_of(source)}.run"))
     if request.resume and not directory.exists():
         raise SettingError(f"{directory.path} holds no run to resume; run without --resume")

@@ -53,6 +53,9 @@ def run_command(
         list[str] | None,
         Option(help="Run every command by another, or TYPE= and one for tasks of a type."),
     ] = None,
+    track_programs: Annotated[
+        bool, Option("--track-programs", help="Rerun tasks whose program's own file has changed.")
+    ] = False,
     strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "adage",
     set_: Annotated[
         list[str] | None,
@@ -106,6 +109,7 @@ def run_command(
         retries=retries,
         time_limit_seconds=_time_limit_seconds(time_limit),
         wrap=wrap or (),
+        track_programs=track_programs,
         strategy=strategy,
         settings=set_ or (),
     )
@@ -127,6 +131,7 @@ def run_command(
     given += [word for change in set_ or () for word in ("--set", change)]
     given += [word for change in parameters or () for word in ("--set-param", change)]
     given += [word for line in wrap or () for word in ("--wrap", line)]
+    given += ["--track-programs"] if track_programs else []
     given += targets or []
     end = RunEnd(ending, str(file), given)
     tell_stale(ending.stale)
