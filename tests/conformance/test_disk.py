@@ -285,7 +285,7 @@ def test_a_sync_that_fails_says_so_and_the_next_one_starts_afresh(live, count):
         store(live, f"u{i}", **{f"f{i}": b"two"})
     live.fill_up("n0")
 
-    with pytest.raises(DiskFull, match="No space left"):
+    with pytest.raises(DiskFull, match="the disk of the depot is full"):
         sync(live)
 
     live.empty_out("n0")
