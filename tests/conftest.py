@@ -1,8 +1,8 @@
 """What holds for all tests.
 
 No test fails for taking long: whoever shares the machine would decide which ones do. And none
-depends on who started it: a shell in the background, or ``nohup``, has signals ignored, and children
-would ignore them as well.
+depends on who started it: a shell in the background, or ``nohup``, has signals ignored, and
+children would ignore them as well.
 """
 
 import signal
