@@ -14,7 +14,7 @@ SOURCE = HERE.parent / "src" / "dataward"
 PLACES = {
     "cli": (3.0, 0, 1),
     "api": (3.0, 1, 1),
-    "formats": (0.7, 3, 1),
+    "formats": (0.0, 3, 1),
     "generate": (1.0, 2, 1),
     "reports": (1.9, 3, 1),
     "runs": (3.0, 2, 1),
