@@ -8,7 +8,7 @@ from dataward.model.events import FileStored, TaskFinished, TaskSkipped
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.reports.measured import measured_workflow
-from reports.lives import attempt_of, error, failed, measured, ran
+from reports.lives import attempt_of, done, error, failed, measured, ran, started
 from reports.runs import simulated
 
 
@@ -90,3 +90,9 @@ def test_how_a_command_is_launched_and_where_inputs_are_stays_as_it_was() -> Non
 
     assert measured_workflow(workflow, [ran("t", 1.0, 2.0)]).launches == workflow.launches
     assert measured_workflow(workflow, []).locations == workflow.locations
+
+
+def test_what_a_task_needs_besides_its_command_counts_too() -> None:
+    events = [*started("split", 1.0), *done("split", 4.5, seconds=2.0)]
+
+    assert measured_workflow(a_diamond(), [events]).runtime_seconds[0] == 3.5

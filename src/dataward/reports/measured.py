@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.edges import Edges
-from dataward.model.events import AttemptMeasured, Event, FileStored, TaskFinished
+from dataward.model.events import AttemptAdvanced, AttemptMeasured, Event, FileStored, TaskFinished
 from dataward.model.ids import AttemptId
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId, Workflow
@@ -19,6 +19,7 @@ class Measurements:
     def __init__(self, runs: Iterable[Iterable[Event]]) -> None:
         self.sizes: dict[FileId, int] = {}
         self._of: dict[TaskId, AttemptMeasured] = {}
+        self._core_seconds: dict[TaskId, float] = {}
         for events in runs:
             self._add(events)
 
@@ -26,9 +27,16 @@ class Measurements:
         """Add those of one run: another may have attempts of the same names."""
         attempts: dict[AttemptId, AttemptMeasured] = {}
         winners: dict[TaskId, AttemptId] = {}
+        running: dict[AttemptId, float] = {}
+        busy: dict[AttemptId, float] = {}
         for event in events:
             if isinstance(event, AttemptMeasured):
                 attempts[event.attempt] = event
+            elif isinstance(event, AttemptAdvanced):
+                if event.state is TaskState.RUNNING:
+                    running[event.attempt] = event.at
+                elif event.state is TaskState.STAGE_OUT and event.attempt in running:
+                    busy[event.attempt] = event.at - running[event.attempt]
             elif isinstance(event, FileStored):
                 self.sizes[event.file] = event.size_bytes
             elif isinstance(event, TaskFinished) and event.state is TaskState.COMPLETE:
@@ -37,10 +45,18 @@ class Measurements:
             self._of.pop(task, None)
             if winner in attempts:
                 self._of[task] = attempts[winner]
+                self._core_seconds[task] = busy.get(winner, 0.0)
 
     def of(self, task: TaskId) -> AttemptMeasured | None:
         """The measurement of the attempt that made the task's outputs; None if unknown."""
         return self._of.get(task)
+
+    def seconds_of(self, task: TaskId) -> float:
+        """How long the task had its cores: to run, to have its inputs linked, its outputs taken.
+
+        With hundreds of inputs, or a quick command, that is longer than the command itself took.
+        """
+        return max(self._of[task].wall_seconds, self._core_seconds[task])
 
 
 def measured_workflow(workflow: Workflow, runs: Iterable[Iterable[Event]]) -> Workflow:
@@ -75,7 +91,7 @@ def _add_task(
     measured = found.of(task.id)
     seconds, memory_bytes = task.runtime_seconds, task.memory_bytes
     if measured is not None:
-        seconds = measured.wall_seconds
+        seconds = found.seconds_of(task.id)
         memory_bytes = measured.peak_memory_bytes or memory_bytes  # 0: it could not be measured
     builder.task(
         task.id,
