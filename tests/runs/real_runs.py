@@ -106,3 +106,19 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+LOG = "ran.log"
+
+
+def log_line(task: str) -> str:
+    """A shell line that notes that the task has run, outside its own directory."""
+    return f"echo {task} >> {Path.cwd()}/{LOG}"
+
+
+def ran() -> list[str]:
+    """The tasks that ran since this was asked last, in order of their names."""
+    path = Path(LOG)
+    lines = sorted(path.read_text().split()) if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines

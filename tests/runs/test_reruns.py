@@ -3,28 +3,21 @@
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from dataward import WorkflowBuilder
 from dataward.cli.main import main
-from runs.real_runs import OUTPUTS, RUN_DIRECTORY, arguments_for, end_of, started
-
-LOG = "ran.log"
-
-
-def noting(task: str) -> str:
-    return f"echo {task} >> {Path.cwd()}/{LOG}"
-
-
-def ran() -> list[str]:
-    """The tasks that ran since this was asked last, in order of their names."""
-    path = Path(LOG)
-    lines = sorted(path.read_text().split()) if path.exists() else []
-    path.unlink(missing_ok=True)
-    return lines
+from runs.real_runs import (
+    OUTPUTS,
+    RUN_DIRECTORY,
+    arguments_for,
+    end_of,
+    log_line,
+    ran,
+    started,
+)
 
 
 def why(task: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -51,7 +44,7 @@ def a_count_of_words(texts: int = 20) -> WorkflowBuilder:
 
 
 def step(wf: WorkflowBuilder, task: str, program: str, reads: str, writes: str) -> None:
-    line = f"{noting(task)}; {program} {reads} > {writes}"
+    line = f"{log_line(task)}; {program} {reads} > {writes}"
     wf.command(line, inputs=reads.split(), outputs=[writes], id=task)
 
 
@@ -161,20 +154,28 @@ def test_why_says_that_something_gone_was_needed(run, capsys):
 
 
 def a_slow_end() -> WorkflowBuilder:
-    """made -> copied, which waits for a file to appear."""
+    """made -> o; the task that copies it says that it has begun, and waits to be let go."""
     wf = WorkflowBuilder("slow")
-    wf.command(f"{noting('maker')}; echo right > made", outputs=["made"], id="maker")
-    line = f"{noting('reader')}; while ! test -e {Path.cwd()}/go; do sleep 0.01; done; cat made > o"
-    wf.command(line, inputs=["made"], outputs=["o"], id="reader")
+    wf.command(f"{log_line('maker')}; echo right > made", outputs=["made"], id="maker")
+    here = Path.cwd()
+    for pipe in ("began", "go"):
+        if not Path(pipe).exists():
+            os.mkfifo(pipe)
+    line = f"{log_line('reader')}; test -p {here}/go && {{ : > {here}/began; cat {here}/go; }}"
+    wf.command(f"{line}; cat made > o", inputs=["made"], outputs=["o"], id="reader")
     return wf
+
+
+def let_go() -> None:
+    """The reader waits no longer, neither in this run nor in a later one."""
+    Path("go").unlink()
+    Path("go").touch()
 
 
 @pytest.mark.parametrize("options", [[], ["--resume"]])
 def test_a_depot_that_was_spoiled_after_a_kill_is_not_believed(options, run):
     process = started(arguments_for(a_slow_end(), []))
-    while not (Path(LOG).exists() and "reader" in Path(LOG).read_text()):
-        assert process.poll() is None
-        time.sleep(0)
+    Path("began").read_bytes()  # waits until the reader writes to it
     process.send_signal(signal.SIGKILL)
     process.communicate()
     for path in (RUN_DIRECTORY / "depot").rglob("*"):
@@ -182,7 +183,7 @@ def test_a_depot_that_was_spoiled_after_a_kill_is_not_believed(options, run):
             path.chmod(0o644)
             path.write_text("wrong, and longer\n")
             path.chmod(0o444)
-    Path("go").touch()
+    let_go()
     ran()
 
     end = run(a_slow_end(), *options)
@@ -240,11 +241,9 @@ def test_logs_of_a_skipped_task_are_those_of_the_run_that_made_it(run, capsys):
 
 def test_interrupting_and_going_on_runs_each_task_once(run):
     process = started(arguments_for(a_slow_end(), []))
-    while not (Path(LOG).exists() and "reader" in Path(LOG).read_text()):
-        assert process.poll() is None
-        time.sleep(0)
+    Path("began").read_bytes()  # waits until the reader writes to it
     os.kill(process.pid, signal.SIGINT)
-    Path("go").touch()
+    Path("go").write_bytes(b"")  # the reader ends
     interrupted = end_of(process)
 
     end = run(a_slow_end(), *([] if interrupted.code == 0 else ["--resume"]))

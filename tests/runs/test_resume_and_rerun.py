@@ -16,23 +16,11 @@ from runs.real_runs import (
     arguments_for,
     end_of,
     hashes,
+    log_line,
     processes_in,
+    ran,
     started,
 )
-
-LOG = "ran.log"
-
-
-def log_line(task: str) -> str:
-    return f"echo {task} >> {Path.cwd()}/{LOG}"
-
-
-def ran() -> list[str]:
-    """The tasks that ran since this was asked last, in order of their names."""
-    path = Path(LOG)
-    lines = sorted(path.read_text().split()) if path.exists() else []
-    path.unlink(missing_ok=True)
-    return lines
 
 
 def a_chain(second: str = "cat") -> WorkflowBuilder:
