@@ -125,8 +125,8 @@ def _entries(adjacency: Adjacency) -> Iterator[tuple[int, int]]:
 class _Names:
     """The files that one file becomes: one for each writer, and one that nobody writes.
 
-    The last named is there only if it is read. The first of them keeps the name, in this order: of
-    nobody, then by task.
+    There is one that nobody writes only if some task reads it, and then it keeps the name. Else the
+    first task that writes the file does; the others get new names.
     """
 
     def __init__(self, workflow: Workflow, writer: Indices) -> None:
