@@ -94,6 +94,19 @@ def test_a_test_that_does_not_end_is_ended_and_its_mutant_timed_out(tmp_path, mo
     assert (verdict.outcome, verdict.by) == (TIMED_OUT, TEST)
 
 
+def test_on_a_machine_too_busy_for_the_unbroken_test_a_mutant_has_not_been_tried(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(trials, "SECONDS_BESIDES", 1.0)
+    test = "from tiny.sums import double\ndef test_four():\n    while True: double(2)\n"
+    copy = Copy(a_project(tmp_path / "tiny", test=test).root, tmp_path / "copy", not_fenced)
+
+    verdict = asyncio.run(copy.try_out(a_mutant("print()", "pass"), {TEST: 0.01}))
+
+    assert verdict.outcome == NOT_RUN
+    assert "too busy" in verdict.by
+
+
 def test_a_mutant_that_ends_pytest_itself_is_caught_whatever_the_exit_code(tmp_path):
     verdict = tried(tmp_path, "__import__('os')._exit(0)")
 
