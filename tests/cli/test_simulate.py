@@ -111,7 +111,7 @@ def test_settings_change_the_run(dataward: Dataward) -> None:
 
     assert replicas() > 0
     assert replicas("--set", "backups_max=0") == 0
-    assert replicas("--set", "giving=off") == 0
+    assert replicas("--set", "replication=off") == 0
 
 
 def test_faults_are_counted(dataward: Dataward) -> None:
@@ -205,8 +205,8 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
         (["--faults", "crash=-1"], "cannot be negative"),
         (["--faults", "partitions=0.5"], "takes a number"),
         (["--set", "speed=3"], "there are lease_seconds"),
-        (["--set", "giving"], "NAME=VALUE, as giving=true"),
-        (["--set", "giving=perhaps"], "at present it is true"),
+        (["--set", "replication"], "NAME=VALUE, as replication=true"),
+        (["--set", "replication=perhaps"], "at present it is true"),
         (["--set", "backups_max=many"], "at present it is 2"),
         (["--set", "backups_max=-1"], "0 or more"),
         (["--set", "lease_seconds=nan"], "0 or more"),

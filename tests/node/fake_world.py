@@ -3,15 +3,16 @@ was asked of it. The kernel, the store and the node's own state are real; the re
 """
 
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
 from dataward.kernel import VirtualKernel
 from dataward.kernel.fibers import VirtualFiber
-from dataward.model.answers import Answer, Begun, Claimed, Membership
-from dataward.model.events import Event
+from dataward.model.answers import Answer, Begun, Claimed, Membership, Standing
+from dataward.model.events import Event, Occasion
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.messages import Message
 from dataward.model.operations import (
@@ -28,10 +29,12 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.capacity import Capacity
 from dataward.node.depot import Depot
 from dataward.node.herald import Herald
-from dataward.node.homes import ADAGE_HOME, HomeRule, Homes
+from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
 from dataward.node.identity import Holding
+from dataward.node.mover import NodeParts
 from dataward.node.placer import Placer
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
@@ -242,6 +245,18 @@ class FakeRunner:
 # --- all of it -----------------------------------------------------------------------------------
 
 
+@dataclass
+class ARule:
+    """A home rule made from a function, which is told of loads on the occasions in ``asks``."""
+
+    choose: Callable[[Standing, Occasion, View], Home]
+    asks: frozenset[Occasion] = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    needs_inputs: bool = False
+
+    def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
+        return (task.preferred,)
+
+
 WORLDS: list["FakeWorld"] = []  # those of the present test, to be closed after it
 
 
@@ -252,12 +267,12 @@ class FakeWorld:
     """
 
     def __init__(
-        self, *, nodes: int = 3, shards: int = 1, cores: int = 2, rule: HomeRule = ADAGE_HOME,
+        self, *, nodes: int = 3, shards: int = 1, cores: int = 2, rule: HomeRule | None = None,
         **settings: Any,
     ) -> None:  # fmt: skip
         self.kernel = VirtualKernel()
         self.settings = NodeSettings(**settings)
-        self.rule = rule
+        self.rule: HomeRule = rule or AdageHome()
         self.log: list[Any] = []
         self.events: list[Event] = []
         self.store = FakeStore(self.kernel, self.log, shards)
@@ -296,6 +311,16 @@ class FakeWorld:
     @cached_property
     def depot(self) -> Depot:
         return Depot(self.world, self.settings, self.client, self.state.outbox)
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        return Capacity(self.world, self.settings)
+
+    @property
+    def parts(self) -> NodeParts:
+        return NodeParts(
+            self.world, self.client, self.state, self.placer, self.depot, self.capacity
+        )
 
     @cached_property
     def herald(self) -> Herald:

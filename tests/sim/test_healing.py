@@ -263,5 +263,6 @@ def test_every_rare_setting_is_drawn() -> None:
     assert {s.patrol_limit for s in drawn} == {1, 2048}
     assert {s.transfers_max for s in drawn} == {1, 8}
     assert {s.past_entries_max for s in drawn} == {0, 1000}
-    assert {s.neighbourhood for s in drawn} == set(Neighbourhood)
-    assert {s.replication for s in drawn} == {True, False}
+    movers = [impatient(STRATEGIES["adage"], seed).mover for seed in range(40)]
+    assert {mover.neighbourhood for mover in movers} == set(Neighbourhood)
+    assert {mover.replication for mover in movers} == {True, False}

@@ -6,6 +6,7 @@ operation gives the same answer again, except `Replicate` and `Patrol`, whose se
 or finds less. ``docs/node.md`` describes the order in which operations follow one another.
 """
 
+from enum import IntEnum
 from zlib import crc32
 
 import msgspec
@@ -81,6 +82,14 @@ class Copy(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
 
 
+class Shelf(IntEnum):
+    """Where an entry waits at a node: this says who may have the task."""
+
+    SHARED = 0  # this node runs the task, unless a mover takes it to another node first
+    KEPT = 1  # this node runs the task; no mover may take it away
+    POOLED = 2  # this node only keeps the task, for whichever node asks for one
+
+
 class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A task in a node's queue; entries sort by urgency, then by id."""
 
@@ -89,7 +98,7 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     replica: bool = False
     seconds: float = 0.0  # estimated run time
     generation: int = 1  # the generation that running this entry would complete
-    given: bool = False  # moved here by another node's balancer; do not give it away again
+    shelf: Shelf = Shelf.SHARED
 
 
 # --- about a task --------------------------------------------------------------------------------

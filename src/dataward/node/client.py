@@ -140,7 +140,7 @@ class Client:
         needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
         ready: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, await self.homes.find(needy, Occasion.READY), strict=True):
-            ready.setdefault(home.node, []).append(entry_for(task))
+            ready.setdefault(home.node, []).append(entry_for(task, home.shelf))
         await self._in_batches([Enqueue(n, tuple(entries)) for n, entries in ready.items()])
         for node in ready:
             self.wake(node)

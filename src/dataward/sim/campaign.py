@@ -8,7 +8,10 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
-from dataward.node.settings import Neighbourhood, NodeSettings
+from dataward.node.giving import Giving
+from dataward.node.mover import Mover
+from dataward.node.neighbourhood import Neighbourhood
+from dataward.node.settings import NodeSettings
 from dataward.plan.bounds import makespan_bounds
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.faults import FaultPlan, inject
@@ -194,15 +197,25 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         claim_max=rare.choice((1, 2, 1024)),
         patrol_limit=rare.choice((1, 2048)),
         transfers_max=rare.choice((1, 8)),
-        neighbourhood=rare.choice(tuple(Neighbourhood)),
-        neighbours=rare.choice((0, 7)),
         past_entries_max=rare.choice((0, 1000)),
         lease_seconds=lease,
         validation_seconds=lease / 2,
-        replication=strategy.settings.replication and random.random() < 0.8,
         staging_ahead=random.choice((0, 1, 4)),
         lead_seconds=random.choice((0.0, 0.0, 1000.0)),
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
-    return replace(strategy, settings=settings)
+    return replace(strategy, settings=settings, mover=_varied(strategy.mover, seed))
+
+
+def _varied(mover: Mover, seed: int) -> Mover:
+    """The mover with some of its settings drawn."""
+    random = seeded(seed, "mover")
+    if isinstance(mover, Giving):
+        return replace(
+            mover,
+            neighbourhood=random.choice(tuple(Neighbourhood)),
+            neighbours=random.choice((0, 7)),
+            replication=mover.replication and random.random() < 0.8,
+        )
+    return mover

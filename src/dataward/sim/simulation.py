@@ -224,7 +224,7 @@ class Simulation:
         """Power a machine on: a new incarnation of its node, with the files its disk still has."""
         machine = self.machines[id]
         machine.incarnation += 1
-        machine.boot(Node(self._world(machine), self.strategy.settings, self.strategy.home))
+        machine.boot(Node(self._world(machine), self.strategy))
 
     def crash(self, id: NodeId) -> None:
         machine = self.machines[id]

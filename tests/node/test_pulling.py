@@ -1,0 +1,159 @@
+"""A node with nothing to run asks a keeper; a keeper gives its pool away."""
+
+from typing import Any
+
+from dataward.model.events import Occasion, TaskPlaced
+from dataward.model.messages import Ask
+from dataward.model.operations import Enqueue, LetGo, QueueEntry, Shelf
+from dataward.node.pulling import Pulling, PullMover
+from node.fake_world import FakeWorld, a_queue_entry, a_task
+
+
+class Place(FakeWorld):
+    """Node n0, the first of three keepers, whose mover runs."""
+
+    def __init__(self, *, nodes: int = 3, cores: int = 2, **settings: Any) -> None:
+        super().__init__(nodes=nodes, cores=cores, staging_ahead=0)
+        for node in self.world.nodes:
+            self.join(node)
+        self.mover: PullMover = Pulling(**settings).at(self.parts)
+        for loop in self.mover.loops():
+            self.start(loop)
+
+    def keeps(self, *tasks: str) -> None:
+        """These tasks, the first most urgent, come into the pool."""
+        self.hold(*(a_task(task) for task in tasks))
+        for priority, task in enumerate(tasks):
+            self.state.put(a_queue_entry(task, float(priority), shelf=Shelf.POOLED))
+
+    def hears(self, *questions: Ask) -> None:
+        for question in questions:
+            self.mover.on_message(question)
+        self.pass_time()
+
+    def given(self) -> dict[str, list[str]]:
+        return {op.node: [entry.task for entry in op.entries] for op in self.asked(Enqueue)}
+
+
+def test_a_hungry_node_asks_the_first_keeper_for_as_many_tasks_as_it_can_begin() -> None:
+    place = Place(nodes=3, cores=2)
+    place.world.nodes[:] = ["n1", "n2", "n0"]
+
+    place.state.queue.hungry.set()
+    place.pass_time()
+
+    assert place.sent(Ask) == [("n1", Ask("n0", 2))]
+
+
+def test_a_node_that_was_given_nothing_asks_the_next_keeper_and_waits_longer() -> None:
+    place = Place(ask_seconds_min=1.0, ask_seconds_max=2.0)
+    place.world.nodes[:] = ["n1", "n2", "n3", "n4", "n0"]
+    place.state.queue.hungry.set()
+
+    asked = []
+    for _ in range(6):
+        place.pass_time(1.0)
+        asked.append([node for node, _ in place.sent(Ask)])
+
+    assert asked[-1] == ["n1", "n2", "n3", "n1"]  # after 0, 1, 3 and 5 seconds; n4 is no keeper
+
+
+def test_a_node_with_work_asks_nobody() -> None:
+    place = Place()
+
+    place.pass_time(100.0)
+
+    assert place.sent(Ask) == []
+
+
+def test_a_keeper_asks_itself_without_a_message() -> None:
+    place = Place()
+    place.keeps("a")
+
+    place.state.queue.hungry.set()
+    place.pass_time()
+
+    assert place.sent(Ask) == []
+    assert place.given() == {"n0": ["a"]}
+
+
+def test_who_asks_first_is_given_first_and_the_most_urgent() -> None:
+    place = Place()
+    place.keeps("a", "b", "c", "d")
+
+    place.hears(Ask("n2", 2), Ask("n1", 1))
+
+    assert place.given() == {"n2": ["a", "b"], "n1": ["c"]}
+    assert list(place.state.pool.changes().went) == []
+    assert "d" in place.state.pool
+
+
+def test_what_is_given_is_kept_by_who_gets_it_and_let_go_of_here() -> None:
+    place = Place()
+    place.keeps("a")
+
+    place.hears(Ask("n1", 1))
+
+    assert place.asked(Enqueue)[0].entries == (a_queue_entry("a", 0.0, shelf=Shelf.KEPT),)
+    assert place.told(TaskPlaced)[0].occasion is Occasion.ASKED_FOR
+    (let_go,) = [op for op in place.state.outbox.take() if isinstance(op, LetGo)]
+    assert [task for task, _ in let_go.tasks] == ["a"]
+
+
+def test_a_question_is_remembered_until_there_is_a_task() -> None:
+    place = Place(ask_seconds_max=5.0)
+    place.hears(Ask("n1", 1))
+    place.pass_time(9.0)
+
+    place.keeps("a")
+    place.pass_time()
+
+    assert place.given() == {"n1": ["a"]}
+
+
+def test_a_question_is_not_remembered_for_ever() -> None:
+    place = Place(ask_seconds_max=5.0)
+    place.hears(Ask("n1", 1))
+    place.pass_time(11.0)
+
+    place.keeps("a")
+    place.pass_time()
+
+    assert place.given() == {}
+    assert "a" in place.state.pool
+
+
+def test_a_node_that_asks_twice_is_given_once() -> None:
+    place = Place()
+    place.hears(Ask("n1", 1), Ask("n1", 1))
+
+    place.keeps("a", "b")
+    place.pass_time()
+
+    assert place.given() == {"n1": ["a"]}
+
+
+def test_what_has_left_the_pool_is_not_given() -> None:
+    place = Place()
+    place.keeps("a", "b", "c")
+    place.hears(Ask("n2", 1))
+    place.log.clear()
+    place.state.remove("b", 1)
+
+    place.hears(Ask("n1", 2))
+
+    assert place.given() == {"n1": ["c"]}
+
+
+def test_claimed_tasks_go_to_the_pool_or_the_queue_as_their_shelf_says() -> None:
+    place = Place()
+    entries: list[QueueEntry] = [
+        a_queue_entry("pooled", shelf=Shelf.POOLED), a_queue_entry("kept", shelf=Shelf.KEPT),
+    ]  # fmt: skip
+
+    for entry in entries:
+        place.state.put(entry)
+
+    assert "pooled" in place.state.pool
+    assert "kept" in place.state.queue
+    assert place.state.knows("pooled")
