@@ -58,7 +58,7 @@ HASTY = {"lease_seconds": 10.0, "validation_seconds": 5.0}
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("faults", ["chaos", "crashes"])
 def test_a_seed_holds(faults: str, seed: int) -> None:
-    verdict = try_seed(seed, faults)
+    verdict = try_seed(seed, "adage", faults)
 
     assert not verdict.problem, f"replay: dataward seeds --seed {seed} --faults {faults}"
     assert verdict.checks > 0
@@ -83,7 +83,7 @@ FULL = "chaos,disk_full=1,disk_seconds=1000"
     ],
 )
 def test_a_seed_that_once_failed_holds(seed: int, faults: str) -> None:
-    assert not try_seed(seed, faults, Workflows.APPLICATIONS).problem
+    assert not try_seed(seed, "adage", faults, Workflows.APPLICATIONS).problem
 
 
 @pytest.mark.parametrize("seed", range(4))
