@@ -15,7 +15,7 @@ PARTS = 60  # drawn for each cut; those that leave the same count once
 
 
 def recorded_lines(lines: str, killed_at: str = "", then: str = "") -> Recording:
-    """What these lines do, run in `PLACE`, and then others."""
+    """What these lines do, run in `PLACE`, and then others in a process of their own."""
     PLACE.mkdir(exist_ok=True)
     commands = [((sys.executable, "-c", lines), killed_at)]
     commands += [((sys.executable, "-c", then), "")] if then else []
@@ -33,8 +33,9 @@ def cut_at_the_end(recording: Recording) -> None:
 
 
 def cut_everywhere(recording: Recording) -> Iterator[str]:
-    """Leave in `PLACE` what a cut leaves, for each moment and each kind of cut; say which it is."""
-    disk, begun, seen = Disk(), recording.effects.index(SyncedAll()), set[int]()
+    """Leave in `PLACE` what a cut leaves, at each moment of the last lines; say which cut it is."""
+    disk, seen = Disk(), set[int]()
+    begun = recording.ends[-2] if len(recording.ends) > 1 else recording.effects.index(SyncedAll())
     for number, effect in enumerate(recording.effects):
         disk.apply(effect)
         for survival in (*EXTREMES, *map(drawn, range(PARTS))) if number >= begun else ():

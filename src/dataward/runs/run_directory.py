@@ -2,7 +2,7 @@
 
 outputs/       the workflow's results, under the names that the workflow gives them
 depot/NODE/    files between tasks, named by content; those dearest to make are kept for reruns
-work/          the private directories of running tasks
+work/          the private directories of running tasks, and results on their way to outputs/
 store/         the journal of the run under way; merged into `outcomes` when it ends
 outcomes       the last outcome of every task, so that it need not run again
 stale          outputs that the workflow no longer makes, until they are removed
@@ -149,6 +149,10 @@ class RunDirectory:
     @property
     def work(self) -> Path:
         return self.path / "work"
+
+    @property
+    def drafts(self) -> Path:
+        return self.work / "drafts"
 
     @property
     def store(self) -> Path:
