@@ -49,7 +49,11 @@ class Earlier(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
-    """What the client submits about a task: ADAGE's Table 2 without the fields that change."""
+    """What the client submits about a task: ADAGE's Table 2 without the fields that change.
+
+    ``estimated_seconds`` is 0 if nothing is known of the task's run time. ``estimated_spread`` is
+    the sigma of a lognormal error around it: 0 if the run time is certain.
+    """
 
     id: TaskId
     type: str
@@ -57,7 +61,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     children: tuple[TaskId, ...]
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
-    runtime_seconds: float
+    estimated_seconds: float
     cores: int
     memory_bytes: int
     retries: int
@@ -67,6 +71,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     command: tuple[str, ...] = ()
     earlier: Earlier | None = None
     launch: Launch | None = None
+    estimated_spread: float = 0.0
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
