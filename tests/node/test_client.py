@@ -76,7 +76,7 @@ def test_a_task_has_its_plans_node_and_priority() -> None:
 
     assert [spec.preferred for spec in found.values()] == ["n1", "n0", "n0", "n1"]
     assert [spec.priority for spec in found.values()] == [0.5, 1.5, 2.5, 3.5]
-    assert [spec.runtime_seconds for spec in found.values()] == [1.0, 2.0, 3.0, 4.0]
+    assert [spec.estimated_seconds for spec in found.values()] == [1.0, 2.0, 3.0, 4.0]
     assert {spec.backups_max for spec in found.values()} == {2}
     assert {spec.retries for spec in found.values()} == {0}
 

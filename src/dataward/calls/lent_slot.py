@@ -76,7 +76,7 @@ class LentSlot:
             children=(),
             inputs=(),
             outputs=(),
-            runtime_seconds=0.0,
+            estimated_seconds=0.0,
             cores=1,
             memory_bytes=0,
             retries=0,

@@ -50,7 +50,11 @@ class Earlier(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
-    """What the client submits about a task: ADAGE's Table 2 without the fields that change."""
+    """What the client submits about a task: ADAGE's Table 2 without the fields that change.
+
+    ``estimated_seconds`` is 0 if nothing is known of the task's run time. ``estimated_spread`` is
+    the sigma of a lognormal error around it: 0 if the run time is certain.
+    """
 
     id: TaskId
     type: str
@@ -58,7 +62,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     children: tuple[TaskId, ...]
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
-    runtime_seconds: float
+    estimated_seconds: float
     cores: int
     memory_bytes: int
     retries: int
@@ -68,6 +72,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     command: tuple[str, ...] = ()
     earlier: Earlier | None = None
     launch: Launch | None = None
+    estimated_spread: float = 0.0
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):

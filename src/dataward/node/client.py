@@ -81,7 +81,7 @@ def task_specs(
             children=tuple(ids[c] for c in children),
             inputs=tuple(reads[f] for f in inputs),
             outputs=tuple(writes[f] for f in outputs),
-            runtime_seconds=seconds,
+            estimated_seconds=seconds,
             cores=cores,
             memory_bytes=memory,
             retries=retries if tries < 0 else tries,

@@ -264,7 +264,7 @@ class Depot:
 
     async def store_outputs(self, spec: TaskSpec) -> tuple[OutputFile, ...]:
         """The files a task wrote, now stored here. They count only once committed."""
-        size_bytes = sum(file.size_bytes for file in spec.outputs)
+        size_bytes = self.world.disk.output_bytes(spec)
         self.make_room(size_bytes)
         self.used_bytes += size_bytes
         try:
@@ -281,7 +281,7 @@ class Depot:
                 self.used_bytes -= old.size_bytes if old is not None else 0
             self.used_bytes += file.size_bytes
             self._stored(file.id, file.size_bytes)
-        self.used_bytes -= size_bytes  # the real sizes may differ from the declared ones
+        self.used_bytes -= size_bytes  # which was set aside for them
         return outputs
 
     def recall(self, task: TaskId, files: Sequence[OutputFile]) -> list[OutputFile]:
