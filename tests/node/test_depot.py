@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dataward.model.answers import Begun
 from dataward.model.events import Event, FileEvicted, FileMoved, FileStored
+from dataward.model.ids import ORIGIN
 from dataward.model.operations import (
     AddCopies,
     Commit,
@@ -34,6 +35,7 @@ from sim.small_runs import MB, adage, cheap, machines, one_task
 
 T = TypeVar("T")
 Seen = tuple[str, FileId]
+COPY = Copy(FileId("a"), "n1")
 
 
 def a_task(
@@ -238,6 +240,74 @@ def test_an_input_of_the_workflow_is_never_lost_only_late() -> None:
     with pytest.raises(TransferFailed, match="not even the origin"):
         place.do(lambda: place.visit("a"))
 
+    place.check()
+
+
+def test_inputs_come_from_the_origin_alone_if_so_set() -> None:
+    place = Place(inputs_from_origin=True)
+    place.other.stored.put(FileId("a"), 100 * MB, "a", written=False)
+
+    async def announce_and_visit() -> None:
+        await place.simulation.store.call("n1", [AddCopies(TaskId("a"), (COPY,))])
+        await place.visit("a")
+
+    place.do(announce_and_visit)
+
+    (moved,) = [event for event in place.events if isinstance(event, FileMoved)]
+    assert moved.source == ORIGIN
+    assert place.simulation.store.calls == 1  # nobody need be asked where it is
+    place.check()
+
+
+def test_an_origin_that_cannot_be_reached_is_tried_again_later() -> None:
+    place = Place(inputs_from_origin=True)
+    cut = frozenset({"origin"})
+    place.simulation.interference.cuts.append(cut)
+    place.kernel.call_at(0.2, place.simulation.interference.cuts.remove, cut)
+
+    place.do(lambda: place.visit("a"))
+
+    assert place.here() == {"a"}
+    assert place.kernel.now() > 1.0  # it waited twice retry_seconds, then took 0.8 s
+
+
+# --- caching -------------------------------------------------------------------------------------
+
+
+def test_without_caching_what_was_fetched_goes_with_the_last_task_that_reads_it() -> None:
+    place = Place(caching=False)
+    one, other = a_task("one", reads=["a"]), a_task("other", reads=["a"])
+
+    async def both() -> None:
+        await place.depot.bring(begun(one))
+        await place.depot.bring(begun(other))
+        place.depot.release(one)
+        assert place.here() == {"a"}
+        place.depot.release(other)
+        assert place.here() == set()
+        await place.visit("a")
+
+    place.do(both)
+
+    moved = [event.file for event in place.events if isinstance(event, FileMoved)]
+    assert moved == ["a", "a"]
+    assert not any(place.depot.loose_ends().values())
+    assert "announced" not in dict(place.told())
+    place.check()
+
+
+def test_without_caching_what_was_here_from_the_start_stays() -> None:
+    place = Place(caching=False)
+    place.machine.stored.put(FileId("a"), 100 * MB, "a", written=False)
+    place.events.append(FileStored(0.0, FileId("a"), "n0", 100 * MB))
+
+    async def use_it() -> None:
+        await place.depot.recover()
+        await place.visit("a")
+
+    place.do(use_it)
+
+    assert place.here() == {"a"}
     place.check()
 
 
