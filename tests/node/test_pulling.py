@@ -4,7 +4,8 @@ from typing import Any
 
 from dataward.model.events import Occasion, TaskPlaced
 from dataward.model.messages import Ask
-from dataward.model.operations import Enqueue, LetGo, QueueEntry, Shelf
+from dataward.model.operations import Enqueue, LetGo, OutputFile, QueueEntry, Shelf
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.pulling import Pulling, PullMover
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -26,6 +27,15 @@ class Place(FakeWorld):
         for priority, task in enumerate(tasks):
             self.state.put(a_queue_entry(task, float(priority), shelf=Shelf.POOLED))
 
+    def have_file(self, file: str) -> None:
+        """A task has written this file here."""
+        self.depot.keep_outputs(TaskId(f"maker of {file}"), [OutputFile(FileId(file), 10)])
+
+    def evict(self, *files: str) -> None:
+        for file in files:
+            self.have_file(file)
+            self.depot.drop(FileId(file))
+
     def hears(self, *questions: Ask) -> None:
         for question in questions:
             self.mover.on_message(question)
@@ -45,17 +55,19 @@ def test_a_hungry_node_asks_the_first_keeper_for_as_many_tasks_as_it_can_begin()
     assert place.sent(Ask) == [("n1", Ask("n0", 2))]
 
 
-def test_a_node_that_was_given_nothing_asks_the_next_keeper_and_waits_longer() -> None:
+def test_a_node_that_was_given_nothing_asks_ever_more_keepers_then_all_again_more_rarely() -> None:
     place = Place(ask_seconds_min=1.0, ask_seconds_max=2.0)
     place.world.nodes[:] = ["n1", "n2", "n3", "n4", "n0"]
     place.state.queue.hungry.set()
 
     asked = []
-    for _ in range(6):
-        place.pass_time(1.0)
+    for second in range(7):
+        place.pass_time(1.0 if second else 0.0)
         asked.append([node for node, _ in place.sent(Ask)])
+        place.network.sent.clear()
 
-    assert asked[-1] == ["n1", "n2", "n3", "n1"]  # after 0, 1, 3 and 5 seconds; n4 is no keeper
+    lap = ["n1", "n2", "n3"]  # n4 is no keeper
+    assert asked == [["n1"], ["n2", "n3"], lap, [], lap, [], lap]
 
 
 def test_a_node_with_work_asks_nobody() -> None:
@@ -66,7 +78,85 @@ def test_a_node_with_work_asks_nobody() -> None:
     assert place.sent(Ask) == []
 
 
-def test_a_keeper_asks_itself_without_a_message() -> None:
+def test_a_node_that_drains_asks_nobody() -> None:
+    place = Place()
+    place.world.nodes[:] = ["n1", "n0"]
+    place.state.drain()
+
+    place.state.queue.hungry.set()
+    place.pass_time(100.0)
+
+    assert place.sent(Ask) == []
+
+
+def test_a_node_that_has_asked_several_takes_its_questions_back_when_it_has_a_task() -> None:
+    place = Place(ask_seconds_min=1.0)
+    place.world.nodes[:] = ["n1", "n2", "n3", "n0"]
+    place.state.queue.hungry.set()
+    place.pass_time(1.0)
+    place.network.sent.clear()
+
+    place.state.queue.put(a_queue_entry("a"))
+    place.pass_time()
+
+    assert place.sent(Ask) == [(node, Ask("n0", 0)) for node in ("n1", "n2", "n3")]
+
+
+def test_a_node_that_has_asked_one_keeper_need_not_take_its_question_back() -> None:
+    place = Place(ask_seconds_min=1.0)
+    place.world.nodes[:] = ["n1", "n2", "n3", "n0"]
+    place.state.queue.hungry.set()
+    place.pass_time()
+
+    place.state.queue.put(a_queue_entry("a"))
+    place.pass_time()
+
+    assert place.sent(Ask) == [("n1", Ask("n0", 2))]
+
+
+def test_a_question_taken_back_is_not_answered() -> None:
+    place = Place()
+    place.hears(Ask("n1", 1), Ask("n1", 0))
+
+    place.keeps("a")
+    place.pass_time()
+
+    assert place.given() == {}
+
+
+def test_who_asks_says_what_was_evicted_until_it_is_given_a_task() -> None:
+    place = Place(ask_seconds_min=1.0)
+    place.world.nodes[:] = ["n1", "n2", "n3", "n0"]
+    place.evict("f", "g")
+    place.state.queue.hungry.set()
+    place.pass_time()
+    place.evict("h")
+    place.pass_time(1.0)
+
+    place.state.queue.put(a_queue_entry("a"))
+    place.pass_time()
+    place.state.queue.take()
+    place.state.queue.hungry.set()
+    place.pass_time()
+
+    told = [question.evicted for _, question in place.sent(Ask) if question.tasks]
+    # Whoever gave the task may have heard the first question only.
+    assert told == [("f", "g"), ("f", "g", "h"), ("f", "g", "h"), ("h",)]
+
+
+def test_what_was_evicted_and_has_come_again_is_not_told() -> None:
+    place = Place()
+    place.world.nodes[:] = ["n1", "n0"]
+    place.evict("f", "g")
+    place.have_file("f")
+
+    place.state.queue.hungry.set()
+    place.pass_time()
+
+    assert [question.evicted for _, question in place.sent(Ask)] == [("g",)]
+
+
+def test_a_keeper_runs_a_task_of_its_own_pool_without_asking_anybody() -> None:
     place = Place()
     place.keeps("a")
 
@@ -74,7 +164,13 @@ def test_a_keeper_asks_itself_without_a_message() -> None:
     place.pass_time()
 
     assert place.sent(Ask) == []
-    assert place.given() == {"n0": ["a"]}
+    assert place.given() == {}  # the store has it at this node already
+    assert place.state.queue.take() == a_queue_entry("a", 0.0, shelf=Shelf.KEPT)
+    assert "a" not in place.state.pool
+    assert "a" in place.state.identity.holdings
+    assert [(e.task, e.node, e.occasion) for e in place.told(TaskPlaced)] == [
+        ("a", "n0", Occasion.ASKED_FOR)
+    ]
 
 
 def test_who_asks_first_is_given_first_and_the_most_urgent() -> None:

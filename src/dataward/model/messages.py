@@ -27,7 +27,8 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
     """Queue up to ``tasks`` of your tasks for this node, which has nothing to run.
 
-    ``evicted`` are the files that have gone from the node's depot since it last asked.
+    With 0 the node has something to run by now, and takes its question back. ``evicted`` are the
+    files that have gone from the node's depot since it was last given tasks.
     """
 
     node: NodeId

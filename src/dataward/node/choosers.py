@@ -1,18 +1,23 @@
-"""Which task of a pool a node is given."""
+"""Which task of a pool a node is given. Choosers that look at data are in `data_choosers`."""
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
 from dataward.model.ids import NodeId
-from dataward.model.workflow import TaskId
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.pool import Changes
 
 
 class Chooser(Protocol):
     """Knows the tasks of one pool; it is told of every change to it."""
 
-    def update(self, changes: Changes) -> None:
+    async def update(self, changes: Changes) -> None:
         """Take note of what came into the pool, and of what left it other than by `choose`."""
+        ...
+
+    def on_evicted(self, node: NodeId, files: Sequence[FileId]) -> None:
+        """Take note of files that have gone from a node."""
         ...
 
     def choose(self, node: NodeId) -> TaskId:
@@ -28,13 +33,20 @@ class FirstCome:
         self._heap: list[tuple[float, TaskId, int]] = []
         self._stays = 0
 
-    def update(self, changes: Changes) -> None:
+    async def update(self, changes: Changes) -> None:
+        self.note(changes)
+
+    def note(self, changes: Changes) -> None:
+        """What `update` does: this chooser need not wait for anything."""
         for task in changes.went:
             self._tasks.pop(task, None)
         for entry in changes.came:
             self._stays += 1
             self._tasks[entry.task] = self._stays
             heappush(self._heap, (entry.priority, entry.task, self._stays))
+
+    def on_evicted(self, node: NodeId, files: Sequence[FileId]) -> None:
+        """This chooser does not look at files."""
 
     def choose(self, node: NodeId) -> TaskId:
         while True:

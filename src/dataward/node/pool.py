@@ -13,6 +13,9 @@ class Changes(NamedTuple):
     came: list[QueueEntry]
     went: list[TaskId]
 
+    def __bool__(self) -> bool:
+        return bool(self.came or self.went)
+
 
 class Pool:
     """Entries in the order in which they came. ``grown`` is set while there are any."""
