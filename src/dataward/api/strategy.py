@@ -51,6 +51,11 @@ def changed_strategies(names: str, changes: list[str]) -> list[Strategy]:
     ]
 
 
-def chosen_strategy(name: str, changes: list[str]) -> Strategy:
-    """The strategy of that name with ``name=value`` applied. Raises SettingError."""
-    return changed_strategy(strategy_named(name), changes)
+def found_strategy(strategy: str | Strategy) -> Strategy:
+    """The strategy of that name; one of the caller's own is taken as it is."""
+    return strategy if isinstance(strategy, Strategy) else strategy_named(strategy)
+
+
+def chosen_strategy(strategy: str | Strategy, changes: list[str]) -> Strategy:
+    """The strategy, perhaps given by its name, with ``name=value`` applied. Raises SettingError."""
+    return changed_strategy(found_strategy(strategy), changes)
