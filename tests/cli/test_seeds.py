@@ -20,12 +20,14 @@ HEALING = Healing(repeated=2, waited_seconds=0.5)
 
 @pytest.fixture
 def _every_third_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def try_seed(seed: int, faults: str, workflows: Workflows) -> Verdict:
+    def try_seed(seed: int, name: str, faults: str, workflows: Workflows) -> Verdict:
         problem = "" if seed % 3 else "InvariantBroken: t1 was committed twice"
-        return Verdict(seed, "montage", problem, checks=10, faults=2, healing=HEALING)
+        return Verdict(seed, name, "montage", problem, checks=10, faults=2, healing=HEALING)
 
-    def in_this_process(chosen: list[int], faults: str, workflows: Workflows) -> Iterator[Verdict]:
-        return (try_seed(seed, faults, workflows) for seed in chosen)
+    def in_this_process(
+        chosen: list[tuple[int, str]], faults: str, workflows: Workflows
+    ) -> Iterator[Verdict]:
+        return (try_seed(seed, name, faults, workflows) for seed, name in chosen)
 
     monkeypatch.setattr(seed_trials, "try_seed", try_seed)
     monkeypatch.setattr(seed_trials, "verdicts_of", in_this_process)
@@ -57,6 +59,15 @@ def test_a_failing_seed_fails_the_command_and_can_be_replayed(dataward: Dataward
     assert f"replay: dataward seeds --seed 3 --faults {faults}\n" in said.err
     assert "seed 4" not in said.err
     assert f"3 of 4 seeds hold under {faults}: 8 faults, 40 checks" in said.out
+
+
+@pytest.mark.usefixtures("_every_third_fails")
+def test_every_strategy_tries_every_seed_and_a_replay_names_it(dataward: Dataward) -> None:
+    said = dataward("seeds", "-n", "2", "--first", "2", "--strategy", "adage,workqueue")
+
+    assert "2 of 4 seeds hold" in said.out
+    assert "replay: dataward seeds --seed 3 --faults chaos\n" in said.err
+    assert "replay: dataward seeds --seed 3 --faults chaos --strategy workqueue\n" in said.err
 
 
 @pytest.mark.usefixtures("_every_third_fails")
@@ -98,7 +109,7 @@ def test_whatever_goes_wrong_in_a_trial_is_its_verdict(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(seed_trials, "run_trial", break_down)
 
-    assert seed_trials.try_seed(7, "none").problem == "ZeroDivisionError: oh"
+    assert seed_trials.try_seed(7, "adage", "none").problem == "ZeroDivisionError: oh"
 
 
 def test_a_fault_nobody_knows_is_refused_before_anything_runs(dataward: Dataward) -> None:

@@ -1,35 +1,37 @@
 """`--set name=value`, read as the type of the setting it names."""
 
-from dataclasses import fields
+from enum import Enum
 
 import pytest
 
 from builders import a_diamond
 from cli.conftest import Dataward
 from dataward import write_workflow
-from dataward.api.settings import change_settings
+from dataward.api.settings import values_of
+from dataward.api.strategy import PARTS, changed_strategy, settings_of
 from dataward.cli.exit_codes import ExitCode
 from dataward.errors import SettingError
-from dataward.node.settings import Neighbourhood, NodeSettings
+from dataward.node.giving import Giving
+from dataward.node.neighbourhood import Neighbourhood
+from dataward.node.settings import NodeSettings
+from dataward.strategies.registry import STRATEGIES
+from dataward.strategies.strategy import Strategy
+
+ADAGE = STRATEGIES["adage"]
 
 
-def change(*pairs: str) -> NodeSettings:
-    return change_settings(NodeSettings(), list(pairs))
+def change(*pairs: str) -> Strategy:
+    return changed_strategy(ADAGE, list(pairs))
 
 
-def test_values_are_read_as_their_settings_type() -> None:
+def test_values_are_read_as_their_settings_type_and_reach_their_part() -> None:
     changed = change(
-        "lease_seconds=100", "backups_max=1", "giving=off", "neighbourhood=static", "claim_max=7"
+        "lease_seconds=100", "backups_max=1", "replication=off", "neighbourhood=static"
     )
 
-    assert changed == NodeSettings(
-        lease_seconds=100.0,
-        backups_max=1,
-        giving=False,
-        neighbourhood=Neighbourhood.STATIC,
-        claim_max=7,
-    )
-    assert isinstance(changed.lease_seconds, float)
+    assert changed.settings == NodeSettings(lease_seconds=100.0, backups_max=1)
+    assert changed.mover == Giving(replication=False, neighbourhood=Neighbourhood.STATIC)
+    assert isinstance(changed.settings.lease_seconds, float)
 
 
 @pytest.mark.parametrize(
@@ -37,33 +39,40 @@ def test_values_are_read_as_their_settings_type() -> None:
     [("true", True), ("On", True), ("1", True), ("FALSE", False), ("off", False), ("0", False)],
 )
 def test_a_switch_has_several_words(word: str, value: bool) -> None:
-    assert change(f"replication={word}").replication is value
+    assert change(f"replication={word}").mover == Giving(replication=value)
 
 
 def test_the_last_of_two_counts() -> None:
-    assert change("backups_max=1", "backups_max=5").backups_max == 5
+    assert change("backups_max=1", "backups_max=5").settings.backups_max == 5
 
 
 def test_nothing_asked_nothing_changed() -> None:
-    assert change() == NodeSettings()
+    assert change() == ADAGE
 
 
-def test_every_setting_can_be_set_to_what_it_is() -> None:
-    settings = NodeSettings()
-    for field in fields(NodeSettings):
-        present = getattr(settings, field.name)
-        text = present.value if isinstance(present, Neighbourhood) else str(present)
-        assert change(f"{field.name}={text}") == settings
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_setting_can_be_set_to_what_it_is(name: str) -> None:
+    strategy = STRATEGIES[name]
+    for setting, present in settings_of(strategy).items():
+        text = present.value if isinstance(present, Enum) else str(present)
+        assert changed_strategy(strategy, [f"{setting}={text}"]) == strategy
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_no_two_parts_of_a_strategy_have_a_setting_of_the_same_name(name: str) -> None:
+    names = [n for part in PARTS for n in values_of(getattr(STRATEGIES[name], part))]
+
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(
     ("pair", "problem"),
     [
-        ("speed=3", "no setting is called 'speed'; there are lease_seconds=125, .*, giving=true, "),
-        ("giving", "--set takes NAME=VALUE, as giving=true"),
+        ("speed=3", "no setting is called 'speed'; there are lease_seconds=125, .*, replication="),
+        ("replication", "--set takes NAME=VALUE, as replication=true"),
         ("=3", "no setting is called ''"),
-        ("giving=perhaps", "giving cannot be 'perhaps'; at present it is true"),
-        ("giving=", "giving cannot be ''"),
+        ("replication=perhaps", "replication cannot be 'perhaps'; at present it is true"),
+        ("replication=", "replication cannot be ''"),
         ("backups_max=1.5", "backups_max cannot be '1.5'; at present it is 2"),
         ("neighbourhood=far", "neighbourhood cannot be 'far'; at present it is dynamic"),
         ("lease_seconds=-1", "lease_seconds cannot be -1"),

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from dataward import WorkflowBuilder, write_workflow
 from dataward.cli.commands import COMMANDS
 from dataward.cli.exit_codes import ExitCode
 
@@ -74,6 +76,46 @@ def test_importing_dataward_loads_no_more_than_what_is_used() -> None:
     loaded = set(json.loads(done.stdout))
     assert loaded & (HEAVY | ROOMS) == set()
     assert "dataward.errors" in loaded
+
+
+# What draws, explains, simulates, generates, reads other formats or makes calls.
+NOT_OF_A_RUN = {
+    "cloudpickle",
+    "difflib",
+    "html",
+    "psutil",
+    "rich.live",
+    "rich.progress",
+    "rich.table",
+    "xml",
+    "yaml",
+    *(f"dataward.{name}" for name in ("calls", "generate", "sim", "api.simulate")),
+    *(f"dataward.formats.{name}" for name in ("dax", "pegasus_yaml", "platform_yaml")),
+    *(f"dataward.live.{name}" for name in ("call_pipes", "making_calls", "runner_process")),
+    *(f"dataward.reports.{name}" for name in ("dag_svg", "gantt_svg", "svg", "trace", "why")),
+}
+
+
+def test_a_run_of_one_task_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    wf = WorkflowBuilder("one")
+    wf.command("true > {outputs}", outputs=["x"])
+    write_workflow(wf.build(), tmp_path / "one.json")
+
+    loaded = modules_loaded_by("run", str(tmp_path / "one.json"), "--out", str(tmp_path / "r"))
+
+    assert (tmp_path / "r" / "outputs" / "x").exists()
+    assert loaded & NOT_OF_A_RUN == set()
+
+
+def test_cycles_are_searched_for_seldom_and_not_at_the_end_of_the_process() -> None:
+    code = (
+        "import atexit, gc, sys; from dataward.cli.main import main; sys.argv[1:] = ['--version'];"
+        "atexit.register(lambda: print(gc.get_threshold()[0], gc.get_freeze_count() > 0)); main()"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout.splitlines()[1:] == ["50000 True"], done.stderr
 
 
 @pytest.mark.parametrize("first", ["dataward.cli.main", "dataward.generate", "dataward.errors"])

@@ -131,7 +131,7 @@ def a_task(
         children=tuple(children),
         inputs=tuple(InputFile(f"{parent}.out", 10, parent) for parent in parents),
         outputs=tuple(OutputFile(file, 10) for file in outputs or (f"{id}.out",)),
-        runtime_seconds=seconds,
+        estimated_seconds=seconds,
         cores=1,
         memory_bytes=0,
         retries=retries,

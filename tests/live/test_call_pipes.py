@@ -1,5 +1,7 @@
 """The pipes between a caller and a process that makes calls, with both ends in this process."""
 
+import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +70,23 @@ def test_results_come_whole_small_ones_in_the_pipe_and_large_ones_in_files(ends)
         Result(b"error", "traceback"),
     ]
     assert InFile(path).read() == LARGE
+
+
+def test_a_result_of_which_only_the_beginning_was_read_is_whole_the_next_time(ends, tmp_path):
+    """Pipes hold more than is read at once where pages are large; here they are told to."""
+    caller, runner = ends
+    results = os.open(tmp_path / "slot.results", os.O_RDWR)
+    fcntl.fcntl(results, fcntl.F_SETPIPE_SZ, 1 << 18)
+    os.close(results)
+    sent = [Result(bytes([place]) * 997) for place in range(150)]
+    for place, result in enumerate(sent):
+        runner.answer(1, place, result, 0.0)
+
+    made = caller.made()
+
+    assert [one.place for one in made] == list(range(150))
+    assert [one.result for one in made] == sent
+    assert caller.made() == []
 
 
 def test_the_process_finds_no_more_calls_when_the_caller_has_closed_the_pipes(tmp_path):

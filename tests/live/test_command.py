@@ -132,6 +132,24 @@ def test_words_that_no_system_takes_are_refused():
     assert long.error == "its command is longer than the system allows"
 
 
+def test_a_command_that_cannot_be_started_for_another_reason_fails_with_that_reason():
+    (report,) = reports_of(an_order("/dev/null/program"))
+
+    assert report.error == "'/dev/null/program' cannot be started (Not a directory)"
+    assert (report.exit_code, report.signal) == (127, 0)
+
+
+def test_a_command_that_was_killed_beyond_its_memory_is_told_so_and_below_it_is_not():
+    beyond, below, unlimited = reports_of(
+        *(an_order("sh", "-c", "kill -9 $$", memory_bytes=limit) for limit in (1, 1 << 40, 0))
+    )
+
+    assert beyond.error.startswith("it used ")
+    assert beyond.error.endswith(" of memory, and may use 1 B")
+    by_whom = "it was killed by signal 9 (SIGKILL); the system may have been out of memory"
+    assert [below.error, unlimited.error] == [by_whom, by_whom]
+
+
 def test_what_a_command_used_is_measured():
     loop = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
 

@@ -7,6 +7,7 @@ import pytest
 from dataward.errors import SettingError
 from dataward.live.fitting import FOR_EVER_SECONDS, check_settable, fitted
 from dataward.live.session import Slice
+from dataward.node.mover import Staying
 from dataward.node.settings import NodeSettings
 from dataward.strategies.registry import STRATEGIES
 
@@ -19,19 +20,23 @@ def test_nodes_of_one_process_hold_their_leases_for_ever():
 
 
 def test_a_node_that_is_alone_gives_nothing_and_has_no_backups():
-    settings = fitted(ADAGE, ALONE).settings
+    alone = fitted(ADAGE, ALONE)
 
-    assert not settings.giving
-    assert settings.backups_max == 0
+    assert alone.mover == Staying()
+    assert alone.settings.backups_max == 0
 
 
 def test_several_nodes_give_and_back_up_as_the_strategy_says():
-    quiet = replace(ADAGE, settings=replace(ADAGE.settings, giving=False, backups_max=1))
+    quiet = replace(ADAGE, settings=replace(ADAGE.settings, backups_max=1), mover=Staying())
 
-    assert fitted(ADAGE, SEVERAL).settings.giving
+    assert fitted(ADAGE, SEVERAL).mover == ADAGE.mover
     assert fitted(ADAGE, SEVERAL).settings.backups_max == ADAGE.settings.backups_max
-    assert not fitted(quiet, SEVERAL).settings.giving
+    assert fitted(quiet, SEVERAL).mover == Staying()
     assert fitted(quiet, SEVERAL).settings.backups_max == 1
+
+
+def test_a_node_that_is_alone_still_asks_itself_for_tasks():
+    assert fitted(STRATEGIES["workqueue"], ALONE).mover == STRATEGIES["workqueue"].mover
 
 
 def test_outcomes_that_others_than_tasks_wait_for_are_not_held_back():
@@ -42,18 +47,18 @@ def test_outcomes_that_others_than_tasks_wait_for_are_not_held_back():
 @pytest.mark.parametrize("machine", [ALONE, SEVERAL], ids=["alone", "several"])
 def test_a_lease_cannot_be_set(machine):
     with pytest.raises(SettingError, match="lease_seconds would change nothing here"):
-        check_settable("lease_seconds", machine)
+        check_settable("lease_seconds", ADAGE, machine)
 
 
-@pytest.mark.parametrize("name", ["giving", "replication", "backups_max", "neighbours"])
+@pytest.mark.parametrize("name", ["replication", "backups_max", "neighbours"])
 def test_what_is_about_giving_can_be_set_only_for_several_nodes(name):
-    check_settable(name, SEVERAL)
+    check_settable(name, ADAGE, SEVERAL)
 
     with pytest.raises(SettingError, match="use --nodes 2 or more"):
-        check_settable(name, ALONE)
+        check_settable(name, ADAGE, ALONE)
 
 
 def test_everything_else_can_be_set():
     for field in fields(NodeSettings):
         if field.name != "lease_seconds":
-            check_settable(field.name, SEVERAL)
+            check_settable(field.name, ADAGE, SEVERAL)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataward.live.orders import Input
+from dataward.live.packed_tree import unpack
 from dataward.live.sandbox import HASHED_HERE_BYTES, BadOutput, InputGone, Sandbox, digest_in
 from live.test_trees import refusing
 
@@ -91,6 +92,28 @@ def test_an_output_in_a_directory_that_the_task_has_closed_is_taken_out(sandbox,
     written = sandbox.take_out(["d/e/o", "p"], depot)
 
     assert [Path(one.path).read_text() for one in written] == ["x", "y"]
+
+
+def test_a_file_in_an_output_directory_that_its_task_has_closed_is_taken_out(
+    sandbox, depot, monkeypatch
+):
+    sandbox.prepare((), ["d/"])
+    Path("d").mkdir()
+    for name in ("d/closed", "d/open"):
+        Path(name).write_text(name)
+    os.chmod("d/closed", 0)
+    os.chmod("d/open", 0o640)
+    # Root may read it all the same, and would not be told that others may not.
+    monkeypatch.setattr(os, "access", lambda path, _: bool(os.stat(path).st_mode & 0o400))
+
+    (written,) = sandbox.take_out(["d/"], depot)
+
+    unpack(written.path, "again")
+    assert [Path("again", name).read_text() for name in ("closed", "open")] == [
+        "d/closed",
+        "d/open",
+    ]
+    assert [os.stat(name).st_mode & 0o777 for name in ("d/closed", "d/open")] == [0o400, 0o640]
 
 
 def close(*directories: str, mode: int) -> None:

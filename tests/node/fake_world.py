@@ -3,15 +3,16 @@ was asked of it. The kernel, the store and the node's own state are real; the re
 """
 
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
 from dataward.kernel import VirtualKernel
 from dataward.kernel.fibers import VirtualFiber
-from dataward.model.answers import Answer, Begun, Claimed, Membership
-from dataward.model.events import Event
+from dataward.model.answers import Answer, Begun, Claimed, Membership, Standing
+from dataward.model.events import Event, Occasion
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.messages import Message
 from dataward.model.operations import (
@@ -28,10 +29,12 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.capacity import Capacity
 from dataward.node.depot import Depot
 from dataward.node.herald import Herald
-from dataward.node.homes import ADAGE_HOME, HomeRule, Homes
+from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
 from dataward.node.identity import Holding
+from dataward.node.mover import NodeParts
 from dataward.node.placer import Placer
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
@@ -71,7 +74,7 @@ def a_task(
         "children": (),
         "inputs": tuple(InputFile(FileId(f), size_bytes, TaskId(made_by)) for f in reads),
         "outputs": tuple(OutputFile(FileId(f), size_bytes) for f in writes),
-        "runtime_seconds": 1.0,
+        "estimated_seconds": 1.0,
         "cores": 1,
         "memory_bytes": 0,
         "retries": 0,
@@ -182,6 +185,9 @@ class FakeDisk:
         if gone := [file for file in task.inputs if file.id in self.gone]:
             raise InputLost(gone)
 
+    def output_bytes(self, task: TaskSpec) -> int:
+        return sum(file.size_bytes for file in task.outputs)
+
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         self._log.append("store outputs")
         if self.is_full:
@@ -226,6 +232,7 @@ class FakeRunner:
         self.ended: list[TaskId] = []
         self.fails: dict[str, str] = {}  # tasks that fail by themselves, with what they say
         self.misses: set[str] = set()  # tasks whose inputs go while they wait for their turn
+        self.seconds: dict[str, float] = {}  # how long tasks say that they took; else 1 s
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         self.given.append(task.id)
@@ -236,10 +243,22 @@ class FakeRunner:
         await self.may_end.wait()
         self.ended.append(task.id)
         error = self.fails.get(task.id, "")
-        return RunResult(self._kernel.now(), error, wall_seconds=task.runtime_seconds)
+        return RunResult(self._kernel.now(), error, wall_seconds=self.seconds.get(task.id, 1.0))
 
 
 # --- all of it -----------------------------------------------------------------------------------
+
+
+@dataclass
+class ARule:
+    """A home rule made from a function, which is told of loads on the occasions in ``asks``."""
+
+    choose: Callable[[Standing, Occasion, View], Home]
+    asks: frozenset[Occasion] = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    needs_inputs: bool = False
+
+    def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
+        return (task.preferred,)
 
 
 WORLDS: list["FakeWorld"] = []  # those of the present test, to be closed after it
@@ -252,12 +271,12 @@ class FakeWorld:
     """
 
     def __init__(
-        self, *, nodes: int = 3, shards: int = 1, cores: int = 2, rule: HomeRule = ADAGE_HOME,
+        self, *, nodes: int = 3, shards: int = 1, cores: int = 2, rule: HomeRule | None = None,
         **settings: Any,
     ) -> None:  # fmt: skip
         self.kernel = VirtualKernel()
         self.settings = NodeSettings(**settings)
-        self.rule = rule
+        self.rule: HomeRule = rule or AdageHome()
         self.log: list[Any] = []
         self.events: list[Event] = []
         self.store = FakeStore(self.kernel, self.log, shards)
@@ -296,6 +315,16 @@ class FakeWorld:
     @cached_property
     def depot(self) -> Depot:
         return Depot(self.world, self.settings, self.client, self.state.outbox)
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        return Capacity(self.world, self.settings)
+
+    @property
+    def parts(self) -> NodeParts:
+        return NodeParts(
+            self.world, self.client, self.state, self.placer, self.depot, self.capacity
+        )
 
     @cached_property
     def herald(self) -> Herald:

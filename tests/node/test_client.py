@@ -25,9 +25,9 @@ from dataward.model.operations import (
 )
 from dataward.node import client as module
 from dataward.node.client import Client, task_specs
-from dataward.node.homes import ADAGE_HOME, Home, HomeRule, Homes, View
+from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
 from dataward.plan.adage import Plan
-from node.fake_world import FakeWorld, a_queue_entry, a_task
+from node.fake_world import ARule, FakeWorld, a_queue_entry, a_task
 
 NODES = ["n0", "n1"]
 
@@ -39,11 +39,11 @@ def to_n2(task: Standing, occasion: Occasion, view: View) -> Home:
 
 class Place(FakeWorld):
     def __init__(
-        self, *specs: TaskSpec, rule: HomeRule = ADAGE_HOME, shards: int = 1, **placed: list[str]
+        self, *specs: TaskSpec, rule: HomeRule | None = None, shards: int = 1, **placed: list[str]
     ) -> None:
         super().__init__(rule=rule, shards=shards)
         self.woken: list[str] = []
-        homes = Homes("client", self.world.nodes, Random(1), self.client, rule)
+        homes = Homes("client", self.world.nodes, Random(1), self.client, rule or AdageHome())
         self.submitter = Client(self.client, homes, specs, placed, self.woken.append)
 
     def submit(self) -> None:
@@ -76,7 +76,7 @@ def test_a_task_has_its_plans_node_and_priority() -> None:
 
     assert [spec.preferred for spec in found.values()] == ["n1", "n0", "n0", "n1"]
     assert [spec.priority for spec in found.values()] == [0.5, 1.5, 2.5, 3.5]
-    assert [spec.runtime_seconds for spec in found.values()] == [1.0, 2.0, 3.0, 4.0]
+    assert [spec.estimated_seconds for spec in found.values()] == [1.0, 2.0, 3.0, 4.0]
     assert {spec.backups_max for spec in found.values()} == {2}
     assert {spec.retries for spec in found.values()} == {0}
 
@@ -137,7 +137,7 @@ def test_tasks_that_are_ready_are_queued_where_they_prefer_and_their_nodes_woken
 
 
 def test_first_tasks_go_where_the_strategys_rule_says_not_where_the_plan_prefers() -> None:
-    place = Place(a_task("a", preferred="n1"), rule=HomeRule(to_n2))
+    place = Place(a_task("a", preferred="n1"), rule=ARule(to_n2))
 
     place.submit()
 

@@ -1,6 +1,8 @@
 """The depot on a simulated disk and network: what stays, what goes, what is given up."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -24,7 +26,9 @@ from dataward.node.depot import Depot
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
+from dataward.sim.parts import SimDisk
 from dataward.sim.simulation import Simulation
+from dataward.sim.truth import Truth
 from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
 from node.fake_world import FakeWorld
 from sim.small_runs import MB, adage, cheap, machines, one_task
@@ -49,7 +53,7 @@ def a_task(
         children=(),
         inputs=tuple(InputFile(FileId(f), size_bytes, TaskId(made_by)) for f in reads),
         outputs=tuple(OutputFile(FileId(f), size_bytes) for f in writes),
-        runtime_seconds=1.0,
+        estimated_seconds=1.0,
         cores=1,
         memory_bytes=0,
         retries=0,
@@ -71,7 +75,9 @@ class Place:
         parts = machines(2, capacity_bytes=files * 100 * MB)
         self.simulation = Simulation(one_task(), cheap(*parts), adage(), sinks=[self.events.append])
         self.machine, self.other = self.simulation.machines.values()
-        world = self.simulation._world(self.machine)
+        self.sizes: dict[str, int] = defaultdict(lambda: 100 * MB)  # what tasks really write
+        disk = SimDisk(self.machine, self.simulation.fabric, Truth({}, self.sizes))
+        world = replace(self.simulation._world(self.machine), disk=disk)
         self.kernel = self.simulation.kernel
         rules = NodeSettings(**settings)  # type: ignore[arg-type]
         store = StoreClient(world.store, world.kernel, world.random, rules)
@@ -385,6 +391,20 @@ def test_with_no_room_nothing_is_evicted_in_vain() -> None:
 
     assert place.here() == {"a", "b"}
     place.check()
+
+
+@pytest.mark.parametrize("estimated_bytes", [0, 300 * MB])
+def test_room_is_made_for_what_a_task_wrote_whatever_was_estimated(estimated_bytes: int) -> None:
+    place = Place(files=3)
+
+    async def write_one_file() -> None:
+        await place.visit("a", "b", "c")
+        await place.depot.store_outputs(a_task(writes=["x"], size_bytes=estimated_bytes))
+
+    place.do(write_one_file)
+
+    assert place.evicted() == ["a"]
+    assert place.depot.used_bytes == 300 * MB
 
 
 def test_a_task_that_does_not_fit_holds_nothing_afterwards() -> None:

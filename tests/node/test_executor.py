@@ -429,7 +429,7 @@ def test_cores_are_given_back_whatever_happened_to_the_task() -> None:
 
 def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:
     place = Place(cores=1, staging_ahead=0, lead_seconds=2.0)
-    place.run(a_task("first", runtime_seconds=1.0))
+    place.run(a_task("first"))
     assert place.capacity.attempts_max == 3
     place.runner.may_end.clear()
 

@@ -14,17 +14,16 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import (
     STRANGERS,
+    AdageHome,
     Candidate,
     Home,
-    HomeRule,
     Homes,
     View,
     best_node,
     candidates_for,
     missing_bytes,
-    preferred_or_nearest,
 )
-from node.fake_world import FakeWorld, a_queue_entry
+from node.fake_world import ARule, FakeWorld, a_queue_entry
 
 
 def a_file(id: str, size_bytes: int) -> InputFile:
@@ -105,15 +104,15 @@ def a_view(loads_seconds: Mapping[str, float], nodes: int = 3) -> View:
 def test_a_task_that_became_ready_goes_to_its_preferred_node_dead_or_alive() -> None:
     task = a_standing(preferred="n9", holders={"n1": "big"})
 
-    assert preferred_or_nearest(task, Occasion.READY, a_view({})) == Home("n9")
-    assert preferred_or_nearest(task, Occasion.READY, a_view(UP)) == Home("n9")
+    assert AdageHome().choose(task, Occasion.READY, a_view({})) == Home("n9")
+    assert AdageHome().choose(task, Occasion.READY, a_view(UP)) == Home("n9")
 
 
 @each_search
 def test_a_task_goes_to_its_preferred_node_if_that_is_up(occasion: Occasion) -> None:
     task = a_standing(preferred="n1", holders={"n0": "big"})
 
-    assert preferred_or_nearest(task, occasion, a_view(UP)) == Home("n1")
+    assert AdageHome().choose(task, occasion, a_view(UP)) == Home("n1")
 
 
 @each_search
@@ -122,14 +121,14 @@ def test_with_its_preferred_node_down_a_task_goes_where_least_must_be_moved(
 ) -> None:
     task = a_standing(preferred="n9", holders={"n1": "big", "n8": "big"})
 
-    home = preferred_or_nearest(task, occasion, a_view(UP))
+    home = AdageHome().choose(task, occasion, a_view(UP))
 
     assert home == Home("n1", (("n0", 100.0), ("n1", 0.0)))
 
 
 @each_search
 def test_with_no_node_up_a_task_goes_to_its_preferred_node(occasion: Occasion) -> None:
-    assert preferred_or_nearest(a_standing(preferred="n9"), occasion, a_view({})) == Home("n9")
+    assert AdageHome().choose(a_standing(preferred="n9"), occasion, a_view({})) == Home("n9")
 
 
 def test_a_task_that_has_no_room_here_goes_to_any_other_node_even_if_this_one_is_preferred() -> (
@@ -138,7 +137,7 @@ def test_a_task_that_has_no_room_here_goes_to_any_other_node_even_if_this_one_is
     view = a_view(UP, nodes=3)
     task = a_standing(preferred="n0")
 
-    homes = {preferred_or_nearest(task, Occasion.NO_ROOM, view).node for _ in range(50)}
+    homes = {AdageHome().choose(task, Occasion.NO_ROOM, view).node for _ in range(50)}
 
     assert homes == {"n1", "n2"}
 
@@ -151,7 +150,7 @@ class Asked:
 
     def __init__(self, *asks: Occasion) -> None:
         self.views: list[dict[str, float]] = []
-        self.rule = HomeRule(self._choose, frozenset(asks))
+        self.rule = ARule(self._choose, frozenset(asks))
 
     def _choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
         self.views.append(dict(view.loads_seconds))

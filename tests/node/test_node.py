@@ -24,19 +24,23 @@ from dataward.model.operations import (
     TakeOver,
 )
 from dataward.model.states import AttemptOutcome, TaskState
-from dataward.node.homes import Home, HomeRule
+from dataward.node.giving import Giving
+from dataward.node.homes import Home
 from dataward.node.identity import Holding
+from dataward.node.mover import Mover, Staying
 from dataward.node.node import Node
+from dataward.node.rules import Rules
 from dataward.world import StoredFile
-from node.fake_world import FakeWorld, a_queue_entry, a_task
+from node.fake_world import ARule, FakeWorld, a_queue_entry, a_task
 
 
 class Place(FakeWorld):
     """A node that has started; what its components share is `state`."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"giving": False, **settings})
-        self.node = Node(self.world, self.settings, self.rule)
+    def __init__(self, *, mover: Mover | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        rules = Rules(settings=self.settings, home=self.rule, mover=mover or Staying())
+        self.node = Node(self.world, rules)
         self.state = self.node._state
 
     def boot(self) -> "Place":
@@ -106,8 +110,7 @@ def test_a_task_goes_from_the_stores_queue_to_its_commit() -> None:
 
 
 def test_a_node_sends_tasks_where_its_strategys_rule_says() -> None:
-    rule = HomeRule(lambda task, occasion, view: Home("n2"))
-    place = Place(rule=rule).boot()
+    place = Place(rule=ARule(lambda task, occasion, view: Home("n2"))).boot()
     place.have(Submit(a_task("c", made_by="t", preferred="n1")))
     place.queued(a_task(children=("c",)))
 
@@ -118,7 +121,7 @@ def test_a_node_sends_tasks_where_its_strategys_rule_says() -> None:
 
 @pytest.mark.parametrize("giving", [True, False])
 def test_a_node_gives_to_others_only_if_it_is_to(giving: bool) -> None:
-    place = Place(cores=1, giving=giving, neighbours=3).boot()
+    place = Place(cores=1, mover=Giving(neighbours=3) if giving else None).boot()
 
     place.runs(*(a_task(f"t{i}", backups_max=2) for i in range(4)))
     place.pass_time(1.0)
@@ -273,7 +276,7 @@ def test_a_node_is_idle_only_when_the_store_has_answered() -> None:
 
 
 def test_a_stopped_node_does_nothing_more() -> None:
-    place = Place(giving=True).boot()
+    place = Place(mover=Giving()).boot()
     place.runs(a_task())
 
     place.node.stop()
@@ -291,7 +294,7 @@ def test_a_stopped_node_does_nothing_more() -> None:
 def test_components_stop_in_the_opposite_order_of_their_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = Place(giving=True).boot()
+    place = Place(mover=Giving()).boot()
     stopped: list[str] = []
     cancel = VirtualFiber.cancel
     monkeypatch.setattr(
@@ -302,7 +305,7 @@ def test_components_stop_in_the_opposite_order_of_their_start(
 
     assert stopped == [
         f"n0 {component}"
-        for component in ("balancer", "executor", "validator", "lease", "inbox", "herald",
+        for component in ("mover", "executor", "validator", "lease", "inbox", "herald",
                           "committer", "rejoin", "join")
     ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dataward.kernel import VirtualKernel
 from dataward.model.answers import Standing
-from dataward.model.operations import QueueEntry
+from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.ready_queue import UNKNOWN_SECONDS, ReadyQueue, entry_for, weight
@@ -134,7 +134,7 @@ def test_an_entry_is_for_the_tasks_next_completion() -> None:
     standing = Standing(TaskId("a"), TaskState.READY, 3, priority=2.0, seconds=5.0)
 
     assert entry_for(standing) == QueueEntry(2.0, TaskId("a"), False, 5.0, 4)
-    assert entry_for(standing, replica=True).replica
+    assert entry_for(standing, Shelf.POOLED).shelf is Shelf.POOLED
 
 
 # --- any order of events -------------------------------------------------------------------------

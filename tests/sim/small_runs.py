@@ -12,6 +12,8 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Platform, StoreModel
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
+from dataward.node.giving import Giving
+from dataward.node.mover import Mover, Staying
 from dataward.plan.adage import Plan
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.sim.campaign import checker_of
@@ -57,9 +59,12 @@ def equal_tasks(
     return wf.build()
 
 
-def adage(**settings: Any) -> Strategy:
+def adage(*, giving: bool = True, **changes: Any) -> Strategy:
+    """ADAGE with these settings of its nodes and of its mover."""
     found = STRATEGIES["adage"]
-    return replace(found, settings=replace(found.settings, **settings))
+    of_mover = {name: changes.pop(name) for name in list(changes) if hasattr(Giving, name)}
+    mover: Mover = Giving(**of_mover) if giving else Staying()
+    return replace(found, settings=replace(found.settings, **changes), mover=mover)
 
 
 def all_on(node: int, **settings: Any) -> Strategy:

@@ -252,8 +252,8 @@ def test_a_piece_that_is_there_twice_is_damage(path):
         (b"", "no dataward journal"),
         (b"something else entirely, and long enough to be one", "no dataward journal"),
         (b"dataward journal\0\0\0\1", "cut off within its header"),
-        (b"dataward journal\0\0\0\2" + bytes(16), "version 2; this dataward reads version 1"),
-        (b"dataward journal\0\0\0\1" + bytes(16), "damaged header"),
+        (b"dataward journal\0\0\0\1" + bytes(16), "version 1; this dataward reads version 2"),
+        (b"dataward journal\0\0\0\2" + bytes(16), "damaged header"),
     ],
 )
 def test_a_file_with_another_beginning_is_refused(path, content, said):

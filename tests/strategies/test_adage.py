@@ -8,6 +8,7 @@ import pytest
 from dataward.generate import generate
 from dataward.model.platform import Placement, uniform_platform
 from dataward.model.states import TaskState
+from dataward.node.mover import Staying
 from dataward.node.settings import NodeSettings
 from dataward.plan.adage import Plan
 from dataward.strategies.registry import STRATEGIES
@@ -66,7 +67,8 @@ def test_another_seed_is_another_random_plan() -> None:
 
 
 def test_without_giving_only_giving_is_off() -> None:
-    assert STRATEGIES["adage-no-giving"].settings == replace(NodeSettings(), giving=False)
+    assert STRATEGIES["adage-no-giving"].settings == NodeSettings()
+    assert STRATEGIES["adage-no-giving"].mover == Staying()
     run = simulate(MONTAGE, PLATFORM, STRATEGIES["adage-no-giving"])
     assert run.summary.given == run.summary.replicas_run == 0
 

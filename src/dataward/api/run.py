@@ -9,7 +9,7 @@ from typing import Any
 
 from dataward.api.report import RunReport
 from dataward.api.settings import change_settings, check_names, is_setting_of, values_of
-from dataward.api.strategy import changed_strategy
+from dataward.api.strategy import changed_strategy, found_strategy, settings_of
 from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
 from dataward.live.fitting import check_settable, fitted, why_useless
@@ -29,7 +29,7 @@ from dataward.runs.recorded_run import RecordedRun, RunEnding, Silent, Watcher
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.selection import asked_for
 from dataward.runs.workflow_run import RunOptions
-from dataward.strategies.registry import strategy_named
+from dataward.strategies.strategy import Strategy
 
 SILENT = Silent()
 
@@ -51,7 +51,7 @@ class RunRequest:
     time_limit_seconds: float = 0.0  # 0: no limit
     wrap: Sequence[str] = ()
     track_programs: bool = False
-    strategy: str = "adage"
+    strategy: str | Strategy = "adage"
     settings: Sequence[str] = ()  # as "name=value"
 
 
@@ -122,18 +122,19 @@ def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
     changes = list(request.settings)
     machine = Slice(request.nodes, request.slots or os.cpu_count() or 1)
     runner = RunnerSettings(time_limit_seconds=request.time_limit_seconds)
-    plain = fitted(strategy_named(request.strategy), machine)
-    known = {**values_of(runner), **values_of(plain.settings)}
-    check_names(changes, known, [name for name in known if why_useless(name, machine)])
+    named = found_strategy(request.strategy)
+    known = {**values_of(runner), **settings_of(named)}
+    useless = [name for name in known if why_useless(name, named, machine)]
+    check_names(changes, known, useless)
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
     for_node = [change for change in changes if change not in for_runner]
     for change in for_node:
-        check_settable(change.partition("=")[0], machine)
+        check_settable(change.partition("=")[0], named, machine)
     if workflow.is_measured:
         runner = runner.for_measured()
     return RunOptions(
         machine=machine,
-        strategy=changed_strategy(plain, for_node),
+        strategy=changed_strategy(fitted(named, machine), for_node),
         runner=change_settings(runner, for_runner),
         retries=request.retries,
         keep=parse_keep(request.keep),

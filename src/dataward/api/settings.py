@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from dataward.errors import SettingError
 
 S = TypeVar("S")
+_SIMPLE = (bool, int, float, str, Enum)
 
 
 def check_names(pairs: list[str], known: Mapping[str, Any], useless: Collection[str] = ()) -> None:
@@ -22,8 +23,9 @@ def check_names(pairs: list[str], known: Mapping[str, Any], useless: Collection[
 
 
 def values_of(settings: Any) -> dict[str, Any]:
-    """Every setting by name, with its present value."""
-    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+    """Every setting by name, with its present value; no fields that no text could stand for."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: value for name, value in values.items() if isinstance(value, _SIMPLE)}
 
 
 def is_setting_of(settings: Any, pair: str) -> bool:

@@ -29,7 +29,7 @@ def simulate(
     nodes: int = 16,
     cores: int = 0,  # of each node; 0: four, or as many as a task needs
     platform: Platform | None = None,  # instead of equal nodes
-    strategy: str = "adage",
+    strategy: str | Strategy = "adage",
     settings: Sequence[str] = (),  # of a node, as "name=value"
     seed: int = 0,
     faults: str = "none",

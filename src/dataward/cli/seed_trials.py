@@ -14,7 +14,7 @@ from dataward.sim.earlier_run import EarlierRun, drawn_earlier_run
 from dataward.sim.faults import parse_faults
 from dataward.sim.healing import Healing
 from dataward.sim.odd_workflows import odd_workflow
-from dataward.strategies.registry import STRATEGIES
+from dataward.strategies.registry import strategy_named
 
 SHAPES = (
     ("montage", 60),
@@ -35,6 +35,7 @@ class Verdict:
     """The result of one seed; ``problem`` is empty if every check passed."""
 
     seed: int
+    strategy: str
     workflow: str
     problem: str
     checks: int = 0
@@ -48,26 +49,29 @@ def healing_line(healing: Healing) -> str:
     return ", ".join(f"{name} {total:,.0f}" for name, total in totals if total) or "none"
 
 
-def verdicts_of(chosen: list[int], faults: str, workflows: Workflows) -> Iterator[Verdict]:
-    """The verdicts in the order of the seeds, computed on all cores."""
+def verdicts_of(
+    chosen: list[tuple[int, str]], faults: str, workflows: Workflows
+) -> Iterator[Verdict]:
+    """The verdicts on pairs of seed and strategy, in their order, computed on all cores."""
     if len(chosen) == 1:
-        yield try_seed(chosen[0], faults, workflows)
+        yield try_seed(*chosen[0], faults, workflows)
         return
-    given = [faults] * len(chosen), [workflows] * len(chosen)
+    seeds, names = zip(*chosen, strict=True)
+    given = seeds, names, [faults] * len(chosen), [workflows] * len(chosen)
     pool = ProcessPoolExecutor(cores_here(), mp_context=get_context("spawn"))
     try:
         with deaf_to_ctrl_c():
-            results = pool.map(try_seed, chosen, *given, chunksize=CHUNK)
+            results = pool.map(try_seed, *given, chunksize=CHUNK)
         yield from results
     finally:
         with deaf_to_ctrl_c():  # which has been heard: the seeds under way take a second or two
             pool.shutdown(cancel_futures=True)
 
 
-def try_seed(seed: int, faults: str, workflows: Workflows = Workflows.MIXED) -> Verdict:
+def try_seed(seed: int, name: str, faults: str, workflows: Workflows = Workflows.MIXED) -> Verdict:
     """The verdict of one trial; any exception is its problem."""
     workflow = workflow_of(seed, workflows)
-    strategy = impatient(STRATEGIES["adage"], seed)
+    strategy = impatient(strategy_named(name), seed)
     try:
         earlier = EarlierRun()
         if workflows is not Workflows.APPLICATIONS:
@@ -75,8 +79,8 @@ def try_seed(seed: int, faults: str, workflows: Workflows = Workflows.MIXED) -> 
         plan = parse_faults(faults)
         trial = run_trial(workflow, small_cluster(seed), strategy, plan, seed, earlier=earlier)
     except Exception as error:
-        return Verdict(seed, workflow.name, f"{type(error).__name__}: {error}")
-    return Verdict(seed, workflow.name, "", trial.checks, trial.faults, trial.healing)
+        return Verdict(seed, name, workflow.name, f"{type(error).__name__}: {error}")
+    return Verdict(seed, name, workflow.name, "", trial.checks, trial.faults, trial.healing)
 
 
 _made: dict[int, Workflow] = {}

@@ -15,6 +15,9 @@ def seeds_command(
     first: Annotated[int, Option(help="The first seed.")] = 0,
     seed: Annotated[int | None, Option(help="Replay just this one.")] = None,
     faults: Annotated[str, Option(help="What goes wrong, as for simulate.")] = "chaos",
+    strategy: Annotated[
+        str, Option(help="Strategies, with commas between them, or all: each tries every seed.")
+    ] = "adage",
     workflows: Annotated[
         Workflows,
         Option(help="Small applications, odd workflows drawn from the seed, or both in turn."),
@@ -54,6 +57,7 @@ def seeds_command(
     - `dataward seeds -n 1000`
     - `dataward seeds --seed 7`
     - `dataward seeds -n 1000 --faults crashes`
+    - `dataward seeds -n 100 --strategy all`
     - `dataward seeds -n 10000 --workflows odd`
     - `dataward seeds --exhaustive --minutes 30`
     - `dataward seeds --exhaustive --world 'diamond,2,answer@17+crash n1@40'`
@@ -64,6 +68,7 @@ def seeds_command(
     from dataward.cli.seed_trials import healing_line, verdicts_of
     from dataward.sim.faults import parse_faults
     from dataward.sim.healing import Healing
+    from dataward.strategies.registry import strategies_named
 
     if exhaustive or world is not None:
         from dataward.cli.exhaustive import try_exhaustively
@@ -71,7 +76,9 @@ def seeds_command(
         try_exhaustively(world, minutes, json=json)
         return
     parse_faults(faults)
-    chosen = [seed] if seed is not None else list(range(first, first + count))
+    names = [each.name for each in strategies_named(strategy)]
+    seeds = [seed] if seed is not None else list(range(first, first + count))
+    chosen = [(each, name) for each in seeds for name in names]
     began = time.perf_counter()
     verdicts = []
     watching = stderr_console()
@@ -86,12 +93,14 @@ def seeds_command(
         if verdict.problem and sum(1 for v in verdicts if v.problem) <= SHOWN:
             problem = f"seed {verdict.seed} ({verdict.workflow}): {verdict.problem}"
             replay = f"  replay: dataward seeds --seed {verdict.seed} --faults {faults}"
+            replay += f" --strategy {verdict.strategy}" if verdict.strategy != "adage" else ""
             replay += f" --workflows {workflows.value}" if workflows is not Workflows.MIXED else ""
             watching.print(f"{problem}\n{replay}", soft_wrap=True)
     bad = [verdict for verdict in verdicts if verdict.problem]
     healing = sum((verdict.healing for verdict in verdicts), Healing())
     if json:
-        document = {"faults": faults, "seeds": len(chosen), "failed": len(bad)}
+        document = {"faults": faults, "strategies": names, "seeds": len(chosen)}
+        document["failed"] = len(bad)
         print_json({**document, "healing": healing, "verdicts": bad})
     else:
         checks, hits = sum(v.checks for v in verdicts), sum(v.faults for v in verdicts)

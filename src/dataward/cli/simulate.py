@@ -27,7 +27,9 @@ def simulate_command(
         Placement, Option(help="Where inputs are: at an edge server, or spread over nodes.")
     ] = Placement.EDGE,
     copies: Annotated[int, Option(help="Copies of each spread input.", min=1)] = 1,
-    strategy: Annotated[str, Option(help="One or more strategies, with commas between.")] = "adage",
+    strategy: Annotated[
+        str, Option(help="Strategies, with commas between them, or all: best first.")
+    ] = "adage",
     seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
     faults: Annotated[
         str,
@@ -50,16 +52,18 @@ def simulate_command(
 
     - `dataward simulate montage.json --nodes 64`
     - `dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`
+    - `dataward simulate montage.json --strategy all --plot all.svg`
     - `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
     - `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
 
     Strategies:
     """
     from dataward.api.simulate import cores_for, lower_bound_seconds
-    from dataward.api.strategy import chosen_strategy
+    from dataward.api.strategy import changed_strategies
     from dataward.cli.output import print_json, print_warnings, reading_file, stderr_console
     from dataward.cli.simulating import (
         chosen_platform,
+        draw_results,
         print_results,
         result_as_json,
         shown_simulation,
@@ -67,13 +71,10 @@ def simulate_command(
     from dataward.errors import SettingError
     from dataward.formats import read_workflow
     from dataward.sim.faults import parse_faults
-    from dataward.strategies.registry import STRATEGIES
 
-    chosen = [chosen_strategy(name, set_ or []) for name in strategy.split(",") if name]
-    if not chosen:
-        raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
-    if len(chosen) > 1 and (events or plot):
-        raise SettingError("--events and --plot record one run: give one strategy")
+    chosen = changed_strategies(strategy, set_ or [])
+    if len(chosen) > 1 and events:
+        raise SettingError("--events records one run: give one strategy")
     parse_faults(faults)
     with reading_file(file):
         workflow = read_workflow(file)
@@ -86,14 +87,17 @@ def simulate_command(
         began = time.perf_counter()
         report, count = shown_simulation(
             workflow, machines, each, seed=seed, faults=faults, retries=retries,
-            events=events, plot=plot,
+            events=events, keep=plot is not None,
         )  # fmt: skip
-        results.append((report.summary, count, time.perf_counter() - began))
+        results.append((report, count, time.perf_counter() - began))
+    results.sort(key=lambda result: result[0].summary.makespan_seconds)
+    if plot is not None:
+        draw_results(plot, [report for report, _, _ in results])
     if json:
-        print_json([result_as_json(summary, bound, n, wall) for summary, n, wall in results])
+        print_json([result_as_json(each.summary, bound, n, wall) for each, n, wall in results])
     else:
         print_results(
-            workflow, machines, seed, faults, bound, [summary for summary, _, _ in results]
+            workflow, machines, seed, faults, bound, [each.summary for each, _, _ in results]
         )
     for path in filter(None, (events, plot)):
         stderr_console().print(f"wrote {path}", soft_wrap=True)

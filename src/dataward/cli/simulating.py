@@ -1,6 +1,6 @@
 """Simulates a workflow with one strategy, and prints the results of several."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +17,13 @@ from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.workflow import Workflow
+from dataward.reports.comparison_svg import draw_comparison
 from dataward.reports.event_file import EventFileWriter
 from dataward.reports.gantt_svg import draw_run
 from dataward.reports.run_summary import RunSummary
 from dataward.strategies.strategy import Strategy
+
+COLUMNS_MAX = 4  # strategies that are columns of a table; more of them are its rows
 
 
 def chosen_platform(
@@ -41,16 +44,19 @@ def shown_simulation(
     faults: str,
     retries: int,
     events: Path | None,
-    plot: Path | None,
+    keep: bool,
 ) -> tuple[RunReport, int]:
-    """One simulated run, shown while it goes on; and how many events it had."""
+    """One simulated run, shown while it goes on; and how many events it had.
+
+    The report has the events themselves only if they are to be kept.
+    """
     kept: list[Event] = []
     counter = _Counter()
     sinks: list[Emit] = [counter.add]
     with ExitStack() as stack:
         if events is not None:
             sinks.append(stack.enter_context(EventFileWriter(events)).add)
-        if plot is not None:
+        if keep:
             sinks.append(kept.append)
         sinks.append(stack.enter_context(_Bar(strategy.name, len(workflow))).add)
         report = simulated(
@@ -63,9 +69,13 @@ def shown_simulation(
             sinks=sinks,
             events=kept,
         )
-    if plot is not None:
-        write_text(plot, draw_run(kept))
     return report, counter.count
+
+
+def draw_results(plot: Path, reports: Sequence[RunReport]) -> None:
+    """Draw one run, or several one above the other."""
+    runs = [report.events() for report in reports]
+    write_text(plot, draw_run(runs[0]) if len(runs) == 1 else draw_comparison(runs))
 
 
 class _Counter:
@@ -177,8 +187,13 @@ def print_results(
         ]
     if any(r.failed for r in results):
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
-    headings = ("", *(result.strategy for result in results))
-    print_table(headings, [(name, *map(show, results)) for name, show in rows])
+    if len(results) <= COLUMNS_MAX:
+        headings = ("", *(result.strategy for result in results))
+        print_table(headings, [(name, *map(show, results)) for name, show in rows])
+    else:
+        names = [name.strip() for name, _ in rows]
+        cells = [(r.strategy, *(show(r) for _, show in rows)) for r in results]
+        print_table(("strategy", *names), cells, spare=[*reversed(names[2:])])
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
 
 

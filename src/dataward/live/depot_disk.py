@@ -93,6 +93,9 @@ class DepotDisk:
         if lost:
             raise InputLost(lost)
 
+    def output_bytes(self, task: TaskSpec) -> int:
+        return sum(written.size_bytes for written in self._written[task.id])
+
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         """List a task's outputs as this node's; its commit is proposed only after this.
 

@@ -1,9 +1,12 @@
 """A strategy's settings for nodes that share one process with their store."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from dataward.errors import SettingError
 from dataward.live.session import Slice
+from dataward.node.giving import Giving
+from dataward.node.mover import Staying
 from dataward.node.settings import NodeSettings
 from dataward.strategies.strategy import Strategy
 
@@ -15,10 +18,6 @@ LEAD_SECONDS = 0.08  # the node may be busy with other things for this long
 _NO_LEASES = "nodes of one process are lost together, so their leases never expire"
 _NOBODY_ELSE = "there is only one node, which can give work to no other; use --nodes 2 or more"
 _MEANINGLESS = {"lease_seconds": _NO_LEASES}
-_FOR_SEVERAL = (
-    "giving", "replication", "backups_max", "neighbourhood", "neighbours",
-    "pause_seconds_min", "pause_seconds_max",
-)  # fmt: skip
 
 
 def fitted(
@@ -35,21 +34,27 @@ def fitted(
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=unawaited_seconds,
         lead_seconds=LEAD_SECONDS,
-        giving=strategy.settings.giving and several,
         backups_max=strategy.settings.backups_max if several else 0,
     )
-    return replace(strategy, settings=settings)
+    is_idle = isinstance(strategy.mover, Giving) and not several
+    return replace(strategy, settings=settings, mover=Staying() if is_idle else strategy.mover)
 
 
-def why_useless(name: str, machine: Slice) -> str:
+def why_useless(name: str, strategy: Strategy, machine: Slice) -> str:
     """Why setting this would change nothing for nodes of one process; "" if it would."""
-    if name in _FOR_SEVERAL and machine.nodes == 1:
+    if machine.nodes == 1 and name in _for_several(strategy):
         return _NOBODY_ELSE
     return _MEANINGLESS.get(name, "")
 
 
-def check_settable(name: str, machine: Slice) -> None:
+def _for_several(strategy: Strategy) -> set[str]:
+    """The settings that matter only if there is another node to run a task."""
+    parts: tuple[Any, ...] = (strategy.home, strategy.mover)
+    return {"backups_max"} | {field.name for part in parts for field in fields(part)}
+
+
+def check_settable(name: str, strategy: Strategy, machine: Slice) -> None:
     """Raise SettingError if setting this would change nothing for nodes of one process."""
-    why = why_useless(name, machine)
+    why = why_useless(name, strategy, machine)
     if why:
         raise SettingError(f"{name} would change nothing here: {why}")

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.depot_disk import DepotDisk
-from dataward.live.making_calls import CALLS
-from dataward.live.orders import Limits, Order, Report
+from dataward.live.orders import CALLS, Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
 from dataward.model.function_calls import CALL
 from dataward.model.ids import AttemptId

@@ -262,7 +262,7 @@ class Session:
             runner=runner,
             emit=self._emit,
         )
-        return Node(world, settings.strategy.settings, settings.strategy.home)
+        return Node(world, settings.strategy)
 
     def _off_loop(self, work: Work, done: Done) -> None:
         """Do the store's work in the thread that also syncs files."""

@@ -184,6 +184,7 @@ class Occasion(Enum):
     REOPENED = "reopened"  # its outputs are lost
     NO_ROOM = "no room"  # the disk of the node that had the task is full
     GIVEN = "given"  # a load balancer moved the task, or asked for a replica
+    ASKED_FOR = "asked for"  # another node had nothing to run, and asked for tasks
 
     __hash__ = object.__hash__
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from dataward.model.ids import AttemptId
-from dataward.model.workflow import TaskId
+from dataward.model.ids import AttemptId, NodeId
+from dataward.model.workflow import FileId, TaskId
 
 
 class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
@@ -24,4 +24,17 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
     attempt: AttemptId
 
 
-Message = WorkQueued | Stop | Confirm
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """Queue up to ``tasks`` of your tasks for this node, which has nothing to run.
+
+    With 0 the node has something to run by now, and takes its question back. ``evicted`` are the
+    files that have gone from the node's depot since it was last given tasks.
+    """
+
+    node: NodeId
+    tasks: int
+    evicted: tuple[FileId, ...] = ()
+
+
+MoverMessage = Ask
+Message = WorkQueued | Stop | Confirm | MoverMessage

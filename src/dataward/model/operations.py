@@ -6,6 +6,7 @@ operation gives the same answer again, except `Replicate` and `Patrol`, whose se
 or finds less. ``docs/node.md`` describes the order in which operations follow one another.
 """
 
+from enum import IntEnum
 from zlib import crc32
 
 import msgspec
@@ -49,7 +50,11 @@ class Earlier(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
-    """What the client submits about a task: ADAGE's Table 2 without the fields that change."""
+    """What the client submits about a task: ADAGE's Table 2 without the fields that change.
+
+    ``estimated_seconds`` is 0 if nothing is known of the task's run time. ``estimated_spread`` is
+    the sigma of a lognormal error around it: 0 if the run time is certain.
+    """
 
     id: TaskId
     type: str
@@ -57,7 +62,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     children: tuple[TaskId, ...]
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
-    runtime_seconds: float
+    estimated_seconds: float
     cores: int
     memory_bytes: int
     retries: int
@@ -67,6 +72,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     command: tuple[str, ...] = ()
     earlier: Earlier | None = None
     launch: Launch | None = None
+    estimated_spread: float = 0.0
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +87,14 @@ class Copy(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
 
 
+class Shelf(IntEnum):
+    """Where an entry waits at a node: this says who may have the task."""
+
+    SHARED = 0  # this node runs the task, unless a mover takes it to another node first
+    KEPT = 1  # this node runs the task; no mover may take it away
+    POOLED = 2  # this node only keeps the task, for whichever node asks for one
+
+
 class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A task in a node's queue; entries sort by urgency, then by id."""
 
@@ -89,7 +103,7 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     replica: bool = False
     seconds: float = 0.0  # estimated run time
     generation: int = 1  # the generation that running this entry would complete
-    given: bool = False  # moved here by another node's balancer; do not give it away again
+    shelf: Shelf = Shelf.SHARED
 
 
 # --- about a task --------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def task_specs(
             children=tuple(ids[c] for c in children),
             inputs=tuple(reads[f] for f in inputs),
             outputs=tuple(writes[f] for f in outputs),
-            runtime_seconds=seconds,
+            estimated_seconds=seconds,
             cores=cores,
             memory_bytes=memory,
             retries=retries if tries < 0 else tries,
@@ -140,7 +140,7 @@ class Client:
         needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
         ready: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, await self.homes.find(needy, Occasion.READY), strict=True):
-            ready.setdefault(home.node, []).append(entry_for(task))
+            ready.setdefault(home.node, []).append(entry_for(task, home.shelf))
         await self._in_batches([Enqueue(n, tuple(entries)) for n, entries in ready.items()])
         for node in ready:
             self.wake(node)

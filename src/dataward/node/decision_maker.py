@@ -55,6 +55,6 @@ class DecisionMaker:
         for entry, ticket in zip(claimed.entries, claimed.tickets, strict=True):
             identity.holdings[entry.task] = Holding(entry, ticket)
             if entry.task not in state.attempts:
-                state.queue.put(entry)
+                state.put(entry)
         state.outbox.load_changed()
         return claimed.left > 0

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
@@ -44,6 +45,14 @@ def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[In
     )
 
 
+class DepotWatcher(Protocol):
+    """Is told which files a depot holds."""
+
+    def came(self, file: FileId) -> None: ...
+
+    def went(self, file: FileId) -> None: ...
+
+
 @dataclass
 class Depot:
     """The least recently used copies are evicted first; files that a task reads or wrote stay."""
@@ -57,12 +66,27 @@ class Depot:
     _pins: dict[FileId, int] = field(default_factory=dict)
     _unwanted: set[FileId] = field(default_factory=set)  # to go when no task holds them
     _arriving: dict[FileId, Flag] = field(default_factory=dict)
+    _watchers: list[DepotWatcher] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
+
+    def watch(self, watcher: DepotWatcher) -> None:
+        """Tell the watcher from now on of files that come to be held, or are held no longer."""
+        self._watchers.append(watcher)
+
+    def _hold(self, file: FileId, held: _Held) -> None:
+        self._held[file] = held
+        for watcher in self._watchers:
+            watcher.came(file)
+
+    def _let_go(self, file: FileId) -> None:
+        del self._held[file]
+        for watcher in self._watchers:
+            watcher.went(file)
 
     async def recover(self) -> None:
         """Take over the files that an earlier incarnation left on the disk, and announce them."""
@@ -73,7 +97,7 @@ class Depot:
                 self.world.disk.remove(file.id)  # written by an attempt that never committed
                 self._gone(file.id, file.size_bytes)
                 continue
-            self._held[file.id] = _Held(file.size_bytes, file.owner, original=file.written)
+            self._hold(file.id, _Held(file.size_bytes, file.owner, original=file.written))
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
 
@@ -235,7 +259,7 @@ class Depot:
             self.used_bytes -= file.size_bytes
             return
         owner = file.producer or file.id
-        self._held[file.id] = _Held(file.size_bytes, owner, original=False)
+        self._hold(file.id, _Held(file.size_bytes, owner, original=False))
         self._stored(file.id, file.size_bytes)
         if self.settings.caching:
             self.outbox.announce(owner, Copy(file.id, self.world.node))
@@ -268,7 +292,7 @@ class Depot:
 
     async def store_outputs(self, spec: TaskSpec) -> tuple[OutputFile, ...]:
         """The files a task wrote, now stored here. They count only once committed."""
-        size_bytes = sum(file.size_bytes for file in spec.outputs)
+        size_bytes = self.world.disk.output_bytes(spec)
         self.make_room(size_bytes)
         self.used_bytes += size_bytes
         try:
@@ -281,11 +305,12 @@ class Depot:
                 # The new file replaces the unwanted one; do not delete it when the old one is
                 # released.
                 self._unwanted.discard(file.id)
-                old = self._held.pop(file.id, None)
-                self.used_bytes -= old.size_bytes if old is not None else 0
+                if file.id in self._held:
+                    self.used_bytes -= self._held[file.id].size_bytes
+                    self._let_go(file.id)
             self.used_bytes += file.size_bytes
             self._stored(file.id, file.size_bytes)
-        self.used_bytes -= size_bytes  # the real sizes may differ from the declared ones
+        self.used_bytes -= size_bytes  # which was set aside for them
         return outputs
 
     def recall(self, task: TaskId, files: Sequence[OutputFile]) -> list[OutputFile]:
@@ -308,7 +333,7 @@ class Depot:
         for file in outputs:
             if file.id in self._held:  # a copy fetched from an earlier generation
                 self.used_bytes -= self._held.pop(file.id).size_bytes
-            self._held[file.id] = _Held(file.size_bytes, task, original=True)
+            self._hold(file.id, _Held(file.size_bytes, task, original=True))
             self._unwanted.discard(file.id)  # made again because a task needs it
 
     def discard_outputs(self, outputs: Sequence[OutputFile]) -> None:
@@ -368,7 +393,8 @@ class Depot:
             self._evict(file)
 
     def _evict(self, file: FileId) -> None:
-        held = self._held.pop(file)
+        held = self._held[file]
+        self._let_go(file)
         self.used_bytes -= held.size_bytes
         self.world.disk.remove(file)
         self.outbox.retract(held.owner, Copy(file, self.world.node))

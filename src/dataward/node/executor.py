@@ -53,6 +53,7 @@ class Executor:
             entry = queue.take()
             if entry is not None:
                 return entry
+            queue.hungry.set()
             queue.wanted.set()
             await queue.grown.wait()
 

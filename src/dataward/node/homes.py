@@ -4,16 +4,18 @@ A strategy supplies the rule. The rule is a plain function of the task, the occa
 the nodes; `Homes` makes that view.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
+
+import msgspec
 
 from dataward.model.answers import Membership, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
-from dataward.model.operations import Copy, InputFile, Probe
-from dataward.model.workflow import FileId
+from dataward.model.operations import Copy, InputFile, Look, Probe, Shelf
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.store_client import StoreClient
 
@@ -35,45 +37,70 @@ class View:
 
 
 class Home(NamedTuple):
-    """The node that was chosen, and the candidates that were compared, if any were."""
+    """The node that was chosen, the candidates that were compared, if any, and the task's shelf."""
 
     node: NodeId
     weighed: tuple[tuple[NodeId, float], ...] = ()
+    shelf: Shelf = Shelf.SHARED
 
 
-Rule = Callable[[Standing, Occasion, View], Home]
+class HomeRule(Protocol):
+    """A rule is a value; its fields are its settings.
 
+    On the occasions in ``asks``, the view has loads of nodes that are up. With ``needs_inputs`` the
+    task comes with its inputs and their places on every occasion.
+    """
 
-@dataclass(frozen=True, slots=True)
-class HomeRule:
-    """``choose`` decides; on the occasions in ``asks``, its view has loads of nodes that are up."""
+    asks: ClassVar[frozenset[Occasion]]
+    needs_inputs: ClassVar[bool]
 
-    choose: Rule
-    asks: frozenset[Occasion] = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
+        """The node that the task goes to."""
+        ...
+
+    def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
+        """Nodes whose loads the view should have, besides those that hold inputs of the task."""
+        ...
 
 
 # --- ADAGE ---------------------------------------------------------------------------------------
 
 
-def preferred_or_nearest(task: Standing, occasion: Occasion, view: View) -> Home:
+@dataclass(frozen=True, slots=True)
+class AdageHome:
     """The node that the plan prefers; if that is down, the one that lacks the fewest input bytes.
 
     A task that became ready goes to its preferred node even if that is down: a patrol that finds
     the node dead finds the task in its queue. A task for which this node has no room goes to any
     other node.
     """
-    if occasion is Occasion.NO_ROOM:
-        return Home(view.random.choice([node for node in view.nodes if node != view.here]))
-    if occasion is Occasion.READY or task.preferred in view.loads_seconds:
-        return Home(task.preferred)
+
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    needs_inputs: ClassVar = False
+
+    def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
+        return (task.preferred,)
+
+    def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
+        if occasion is Occasion.NO_ROOM:
+            return Home(any_other_node(view))
+        if occasion is Occasion.READY or task.preferred in view.loads_seconds:
+            return Home(task.preferred)
+        return nearest(task, view)
+
+
+def any_other_node(view: View) -> NodeId:
+    """A node other than the one that asks, drawn at random."""
+    return view.random.choice([node for node in view.nodes if node != view.here])
+
+
+def nearest(task: Standing, view: View) -> Home:
+    """The node of the view that lacks the fewest input bytes; if all are down, the preferred."""
     candidates = candidates_for(task.inputs, task.input_copies, view.loads_seconds)
     if not candidates:
         return Home(task.preferred)
     weighed = tuple((c.node, float(c.missing_bytes)) for c in candidates)
     return Home(best_node(candidates), weighed)
-
-
-ADAGE_HOME = HomeRule(preferred_or_nearest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +178,8 @@ class Homes:
         self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
     ) -> list[Home]:
         """A home for each task. Nodes to ``avoid`` count as down, except this node itself."""
+        if tasks and self.rule.needs_inputs:
+            tasks = await self._with_inputs(tasks)
         loads: dict[NodeId, float] = {}
         if tasks and occasion in self.rule.asks:
             loads = await self._loads_of_nodes_up(tasks)
@@ -164,14 +193,41 @@ class Homes:
             homes.append(home)
         return homes
 
+    async def _with_inputs(self, tasks: Sequence[Standing]) -> list[Standing]:
+        """The tasks with their inputs, and with all places of these that the store knows of.
+
+        The notice of a parent's end tells where the parent's files were then. Inputs of the whole
+        workflow have no such notice, so the store is asked for them.
+        """
+        looks = await self.store.call([Look(task.task) for task in tasks])
+        known = [look for look in looks if isinstance(look, Standing)]
+        outside = {file.id for task in known for file in task.inputs if not file.producer}
+        wanted = sorted(outside)
+        answers = await self.store.call([Look(TaskId(file)) for file in wanted]) if wanted else []
+        places: dict[FileId, tuple[Copy, ...]] = {
+            file: answer.copies
+            for file, answer in zip(wanted, answers, strict=True)
+            if isinstance(answer, Standing)
+        }
+        return [
+            msgspec.structs.replace(
+                task,
+                inputs=look.inputs,
+                input_copies=look.input_copies
+                + tuple(copy for file in look.inputs for copy in places.get(file.id, ())),
+            )
+            for task, look in zip(tasks, known, strict=True)
+        ]
+
     async def _loads_of_nodes_up(self, tasks: Sequence[Standing]) -> dict[NodeId, float]:
         """The loads of the nodes worth asking, as far as they are up.
 
-        These are preferred nodes, holders of inputs, a few others drawn at random, and this node.
+        These are the rule's candidates, holders of inputs, a few others drawn at random, and this
+        node.
         """
         asked: dict[NodeId, None] = {}
         for task in tasks:
-            asked[task.preferred] = None
+            asked.update((node, None) for node in self.rule.candidates(task, self.nodes))
             asked.update((copy.node, None) for copy in task.input_copies)
         for _ in range(min(STRANGERS, len(self.nodes))):
             asked[self.random.choice(self.nodes)] = None

@@ -1,6 +1,6 @@
 """The node: its components, joined over one world."""
 
-from dataward.model.messages import Confirm, Message, WorkQueued
+from dataward.model.messages import Confirm, Message, Stop, WorkQueued
 from dataward.model.operations import LetGo, Release
 from dataward.model.workflow import FileId
 from dataward.node.capacity import Capacity
@@ -9,13 +9,13 @@ from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot
 from dataward.node.executor import Executor
 from dataward.node.herald import Herald
-from dataward.node.homes import ADAGE_HOME, HomeRule, Homes
+from dataward.node.homes import Homes
 from dataward.node.lease import Lease
-from dataward.node.load_balancer import LoadBalancer
+from dataward.node.mover import NodeParts
 from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
+from dataward.node.rules import Rules
 from dataward.node.setbacks import Setbacks
-from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.validator import Validator
@@ -25,12 +25,12 @@ from dataward.world import Fiber, World
 class Node:
     """Runs tasks of workflows until stopped, in either world."""
 
-    def __init__(self, world: World, settings: NodeSettings, rule: HomeRule = ADAGE_HOME) -> None:
+    def __init__(self, world: World, rules: Rules) -> None:
+        settings = rules.settings
         self._world = world
-        self._settings = settings
-        self._state = state = NodeState(world, settings)
+        self._state = state = NodeState(world, settings, rules.order)
         self._store = store = StoreClient(world.store, world.kernel, world.random, settings)
-        homes = Homes(world.node, world.nodes, world.random, store, rule, state.queue)
+        homes = Homes(world.node, world.nodes, world.random, store, rules.home, state.queue)
         self._placer = placer = Placer(world, store, homes)
         self._depot = depot = Depot(world, settings, store, state.outbox)
         self._herald = herald = Herald(world, store, state.outbox, placer)
@@ -39,10 +39,10 @@ class Node:
         self._lease = Lease(world, settings, store, state, depot)
         patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
         self._validator = Validator(world, settings, store, state, patrol)
-        self._balancer = LoadBalancer(world, settings, store, state, placer)
         setbacks = Setbacks(world, settings, store, state, placer, herald)
         self._capacity = capacity = Capacity(world, settings)
         self._executor = Executor(world, store, state, depot, capacity, setbacks)
+        self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
@@ -56,9 +56,8 @@ class Node:
             ("lease", self._lease.keep()),
             ("validator", self._validator.run()),
             ("executor", self._executor.run()),
+            *(("mover", loop) for loop in self._mover.loops()),
         ]
-        if self._settings.giving:
-            components.append(("balancer", self._balancer.run()))
         spawn, name = self._world.kernel.spawn, self._world.node
         self._fibers = [spawn(run, f"{name} {what}") for what, run in components]
 
@@ -108,6 +107,7 @@ class Node:
             **self._depot.loose_ends(),
             **self._capacity.loose_ends(),
             **self._herald.loose_ends(),
+            **self._mover.loose_ends(),
         }
 
     async def _join(self) -> None:
@@ -129,7 +129,15 @@ class Node:
         elif isinstance(message, Confirm):
             if not state.knows(message.task):
                 self._world.kernel.spawn(self._give_up(message), f"{self._world.node} give up")
-        elif state.queue.remove(message.task, message.generation):
+        elif isinstance(message, Stop):
+            self._stop(message)
+        else:
+            self._mover.on_message(message)
+
+    def _stop(self, message: Stop) -> None:
+        """Drop a queued task that is complete, or cancel the attempt at it."""
+        state = self._state
+        if state.remove(message.task, message.generation):
             state.outbox.let_go(message.task)
             state.outbox.load_changed()
         else:

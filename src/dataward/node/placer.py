@@ -31,7 +31,7 @@ class Placer:
         homes = await self.homes.find(needy, occasion, avoid)
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, homes, strict=True):
-            by_node.setdefault(home.node, []).append(entry_for(task))
+            by_node.setdefault(home.node, []).append(entry_for(task, home.shelf))
         chosen = {task.task: home for task, home in zip(needy, homes, strict=True)}
         await self.send(by_node, occasion, chosen)
 

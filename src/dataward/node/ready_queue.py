@@ -4,14 +4,22 @@ As in ADAGE's Figure 1, it is split into the node's own tasks and replicas recei
 only own tasks may be given away.
 """
 
+from enum import Enum
 from heapq import heapify, heappop, heappush
 
 from dataward.model.answers import Standing
-from dataward.model.operations import QueueEntry
+from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
 from dataward.world import Kernel
 
 UNKNOWN_SECONDS = 1.0  # the load of a task whose run time is not known
+
+
+class TakeOrder(Enum):
+    """In what order a node takes its own tasks; replicas come after them."""
+
+    URGENCY = "urgency"  # by priority
+    KEPT_FIRST = "kept first"  # tasks that only this node may run first, each part by priority
 
 
 class ReadyQueue:
@@ -20,15 +28,20 @@ class ReadyQueue:
     ``past_max`` outdated heap entries may be kept.
     """
 
-    def __init__(self, kernel: Kernel, past_max: int = 1000) -> None:
+    def __init__(
+        self, kernel: Kernel, past_max: int = 1000, order: TakeOrder = TakeOrder.URGENCY
+    ) -> None:
         self._past_max = past_max
+        self._order = order
         self.grown = kernel.flag()  # set while there is a task to take
         self.offered = kernel.flag()  # set while there is a task to give
         self.wanted = kernel.flag()  # set when the decision maker should claim more
+        self.hungry = kernel.flag()  # set while the executor could begin a task, and there is none
         # Each entry has the number of its stay: the same entry may leave and come back, and a heap
         # entry of an earlier stay is skipped.
         self._entries: dict[TaskId, tuple[QueueEntry, int]] = {}
         self._stays = 0
+        self._kept: list[tuple[QueueEntry, int]] = []  # used only if they come first
         self._urgent: list[tuple[QueueEntry, int]] = []
         self._replicas: list[tuple[QueueEntry, int]] = []
         self._patient: list[tuple[float, TaskId, int]] = []
@@ -56,14 +69,19 @@ class ReadyQueue:
             heappush(self._replicas, (entry, self._stays))
             self._shared.add(entry.task)
         else:
-            heappush(self._urgent, (entry, self._stays))
-            if not entry.given:
+            heappush(self._heap_for(entry), (entry, self._stays))
+            if entry.shelf is Shelf.SHARED:
                 heappush(self._patient, (-entry.priority, entry.task, self._stays))
                 self._givable.add(entry.task)
                 self._tidy()
                 self.offered.set()
         self.load_seconds += weight(entry)
         self.grown.set()
+        self.hungry.clear()
+
+    def _heap_for(self, entry: QueueEntry) -> list[tuple[QueueEntry, int]]:
+        is_first = self._order is TakeOrder.KEPT_FIRST and entry.shelf is Shelf.KEPT
+        return self._kept if is_first else self._urgent
 
     def _tidy(self) -> None:
         """Drop outdated entries from the heap of the least urgent, before they outnumber others."""
@@ -72,11 +90,11 @@ class ReadyQueue:
             heapify(self._patient)
 
     def take(self) -> QueueEntry | None:
-        """The most urgent own entry; if there is none, the most urgent replica; else None.
+        """The first own entry in the queue's order; if there is none, the most urgent replica.
 
-        At equal urgency ids decide, so that a run replays exactly.
+        None if there is neither. At equal urgency ids decide, so that a run replays exactly.
         """
-        for heap in (self._urgent, self._replicas):
+        for heap in (self._kept, self._urgent, self._replicas):
             while heap:
                 entry, stay = heappop(heap)
                 if self._is_here(entry.task, stay):
@@ -141,7 +159,9 @@ class ReadyQueue:
             "tasks in the ready queue": len(self._entries),
             "tasks in the ready queue noted as shared": len(self._shared),
             "tasks in the ready queue noted as givable": len(self._givable),
-            "past entries at the near end": len(self._urgent) + len(self._replicas),
+            "past entries at the near end": len(self._kept)
+            + len(self._urgent)
+            + len(self._replicas),
         }
 
 
@@ -149,6 +169,6 @@ def weight(entry: QueueEntry) -> float:
     return entry.seconds or UNKNOWN_SECONDS
 
 
-def entry_for(task: Standing, *, replica: bool = False) -> QueueEntry:
+def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED) -> QueueEntry:
     """A task's queue entry, for its next generation."""
-    return QueueEntry(task.priority, task.task, replica, task.seconds, task.generation + 1)
+    return QueueEntry(task.priority, task.task, False, task.seconds, task.generation + 1, shelf)

@@ -1,14 +1,8 @@
 """Everything about a node that can be set; the paper's values where it gives them."""
 
 from dataclasses import dataclass
-from enum import Enum
 
 from dataward.errors import SettingError
-
-
-class Neighbourhood(Enum):
-    STATIC = "static"  # drawn once
-    DYNAMIC = "dynamic"  # drawn again at each activation, as MATRIX does
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +11,7 @@ class NodeSettings:
 
     lease_seconds: float = 125.0  # "heartbeat expiration period"
     validation_seconds: float = 62.5  # "half of the heartbeat expiration period"
-    giving: bool = True
-    replication: bool = True  # off: a task that is given away does not stay here too
     backups_max: int = 2  # "number of replicas for each task"
-    pause_seconds_min: float = 0.001  # "e.g., 1 millisecond"
-    pause_seconds_max: float = 128.0  # about where the authors' code stops doubling
-    neighbourhood: Neighbourhood = Neighbourhood.DYNAMIC
-    neighbours: int = 0  # 0: the square root of the number of nodes
     claim_max: int = 1024  # ours: tasks taken from the store at a time
     staging_ahead: int = 1  # ours: tasks whose inputs are brought in while all cores are busy
     lead_seconds: float = 0.0  # ours: how much work the runner is given before cores are free
@@ -46,7 +34,7 @@ class NodeSettings:
         for name in ("claim_max", "transfers_max", "fetch_rounds", "patrol_limit"):
             if getattr(self, name) < 1:
                 raise SettingError(f"a node with {name} 0 would stand still; give at least 1")
-        for name in ("lease_seconds", "validation_seconds", "pause_seconds_min", "retry_seconds"):
+        for name in ("lease_seconds", "validation_seconds", "retry_seconds"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"a node with {name} 0 would never rest; give more than 0")
         if self.validation_seconds >= self.lease_seconds:

@@ -1,14 +1,15 @@
-"""A node's state: its incarnation and holdings, ready queue, attempts, and outbox.
+"""A node's state: its incarnation and holdings, ready queue, pool, attempts, and outbox.
 
 The node's components share this state. Nothing here waits; the components do.
 """
 
-from dataward.model.operations import Commit
+from dataward.model.operations import Commit, QueueEntry, Shelf
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
 from dataward.node.identity import Identity
 from dataward.node.outbox import Outbox
-from dataward.node.ready_queue import ReadyQueue
+from dataward.node.pool import Pool
+from dataward.node.ready_queue import ReadyQueue, TakeOrder
 from dataward.node.settings import NodeSettings
 from dataward.world import World
 
@@ -16,9 +17,12 @@ from dataward.world import World
 class NodeState:
     """One node's state, from its start to its end, through all its incarnations."""
 
-    def __init__(self, world: World, settings: NodeSettings) -> None:
+    def __init__(
+        self, world: World, settings: NodeSettings, order: TakeOrder = TakeOrder.URGENCY
+    ) -> None:
         self.identity = Identity(world.node, world.incarnation)
-        self.queue = ReadyQueue(world.kernel, settings.past_entries_max)
+        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order)
+        self.pool = Pool(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
         self.lease_lost = world.kernel.flag()
@@ -37,7 +41,19 @@ class NodeState:
 
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
-        return task in self.queue or task in self.attempts or self.outbox.is_about(task)
+        waits = task in self.queue or task in self.pool
+        return waits or task in self.attempts or self.outbox.is_about(task)
+
+    def put(self, entry: QueueEntry) -> None:
+        """Put a task that this node holds where it waits."""
+        if entry.shelf is Shelf.POOLED:
+            self.pool.put(entry)
+        else:
+            self.queue.put(entry)
+
+    def remove(self, task: TaskId, up_to_generation: int) -> bool:
+        """Whether a waiting task was taken out: only if it waits for this generation or earlier."""
+        return self.queue.remove(task, up_to_generation) or self.pool.remove(task, up_to_generation)
 
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the node keeps that must be 0 when there is no work left."""
@@ -45,6 +61,7 @@ class NodeState:
             "tasks held": len(self.identity.holdings),
             "attempts under way": len(self.attempts),
             "abandoned commits": len(self._abandoned),
+            "tasks in the pool": len(self.pool),
             **self.queue.loose_ends(),
             **self.outbox.loose_ends(),
         }
@@ -63,6 +80,7 @@ class NodeState:
             return
         self.attempts.cancel_all()
         self.queue.clear()
+        self.pool.clear()
         self._abandoned += self.outbox.forget()
         self.identity.become(incarnation + 1)
         self.lease_lost.set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dataward.api.simulate import simulated
-from dataward.api.strategy import chosen_strategy
+from dataward.api.strategy import chosen_strategy, settings_of
 from dataward.errors import OwnFaultError
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
@@ -96,6 +96,6 @@ def _described(set_up: Callable[[CellValues], Setup], values: CellValues) -> str
     return repr(
         (
             REVISION, made_by, arguments, setup.platform, strategy.name, setup.settings,
-            strategy.settings, setup.faults, setup.seed,
+            settings_of(strategy), setup.faults, setup.seed,
         )
     )  # fmt: skip

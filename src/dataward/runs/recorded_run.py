@@ -149,6 +149,7 @@ class RecordedRun:
             raise
         finally:
             watcher.close()
+        files[0].sync()  # before the record says how the run ended
         state = _state(outcome, run.is_interrupted and outcome.unfinished > 0)
         self._note(record, facts, state, outcome)
         summary, bound_seconds = self._tally.summary(), self._bound_seconds()
@@ -201,7 +202,7 @@ class RecordedRun:
         with self._watcher.busy(f"writing {record.workflow}"):
             write_workflow(self._workflow, record.workflow)
         EventFileWriter(record.events).close()
-        record.write_facts(facts)  # last: a run killed before this counts as not begun
+        record.begin(facts)
         return record, facts
 
     def _resumed(self) -> tuple[RunRecord, RunFacts]:

@@ -36,6 +36,7 @@ from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keep, Keeping, trim_depots
 from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import WHOLE, Preparation, Preparer, Request, located_files
+from dataward.runs.publishing import Publisher
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
 from dataward.runs.stale_outputs import StaleOutputs
@@ -105,6 +106,7 @@ class WorkflowRun:
         self._preparer = preparer
         # Tasks have working directories of their own, so no path may be relative.
         self._directory = RunDirectory(directory.path.absolute())
+        self._publisher = Publisher(self._directory.outputs, self._directory.drafts)
         self._record = RunRecord(record.path.absolute())
         self._options = options
         self._pools = pools
@@ -159,7 +161,7 @@ class WorkflowRun:
             try:
                 prepared = self._preparer.prepare(outcomes, self._options.machine.node_ids)
                 self._emit_decision(prepared, is_first=not outcomes)
-                publish_known(prepared, self._preparer.is_wanted, self._directory.outputs)
+                publish_known(prepared, self._preparer.is_wanted, self._publisher)
                 self._was_reopened = False
                 if prepared.remaining is not None:
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
@@ -223,7 +225,7 @@ class WorkflowRun:
         stack.callback(session.close)
         housekeeping = Housekeeping(
             remaining,
-            directory.outputs,
+            self._publisher,
             self._preparer.is_wanted,
             session,
             keeping,

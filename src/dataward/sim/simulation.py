@@ -38,6 +38,7 @@ from dataward.sim.node_kernel import NodeKernel
 from dataward.sim.parts import SimDisk, SimNetwork, SimRunner, Traffic
 from dataward.sim.sim_machine import SimMachine
 from dataward.sim.store_service import OnApplied, StoreOf, StoreService
+from dataward.sim.truth import truth_of
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 from dataward.world import World
@@ -86,6 +87,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         self.workflow = as_replayed(self.workflow)
+        self._truth = truth_of(self.workflow)
         self.kernel = VirtualKernel()
         self.interference = self.script or Interference(seeded(self.seed, "interference"))
         self.store = StoreService(
@@ -224,7 +226,7 @@ class Simulation:
         """Power a machine on: a new incarnation of its node, with the files its disk still has."""
         machine = self.machines[id]
         machine.incarnation += 1
-        machine.boot(Node(self._world(machine), self.strategy.settings, self.strategy.home))
+        machine.boot(Node(self._world(machine), self.strategy))
 
     def crash(self, id: NodeId) -> None:
         machine = self.machines[id]
@@ -256,8 +258,8 @@ class Simulation:
             random=seeded(self.seed, id, machine.incarnation),
             store=StoreOf(self.store, id),
             network=SimNetwork(self.traffic, machine, self.traffic.inboxes[id]),
-            disk=SimDisk(machine, self.fabric),
-            runner=SimRunner(machine, self.task_failures),
+            disk=SimDisk(machine, self.fabric, self._truth),
+            runner=SimRunner(machine, self.task_failures, self._truth),
             emit=self.emit,
         )
 

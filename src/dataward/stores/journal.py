@@ -22,7 +22,7 @@ from struct import Struct
 
 from dataward.errors import DatawardError, FormatError
 
-VERSION = 1  # grows when a payload, or the rule that replays it, changes its meaning
+VERSION = 2  # grows when a payload, or the rule that replays it, changes its meaning
 _MAGIC = b"dataward journal"
 _SALT_BYTES = 8
 _CHECKSUM_BYTES = 8

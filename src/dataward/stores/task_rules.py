@@ -427,7 +427,7 @@ class TaskRules:
             generation=record.generation,
             preferred=spec.preferred,
             priority=spec.priority,
-            seconds=spec.runtime_seconds,
+            seconds=spec.estimated_seconds,
             granted=granted,
             more_backups=record.backups < spec.backups_max,
             live_attempts=len(record.attempts),

@@ -11,6 +11,7 @@ import numpy as np
 
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
+from dataward.node.giving import Giving
 from dataward.node.settings import NodeSettings
 from dataward.plan.adage import Plan, adage_plan, level_order_plan, lone_node_plan, random_plan
 from dataward.strategies.strategy import Strategy
@@ -57,21 +58,36 @@ def wholly_random(
     return random_plan(workflow, len(platform.machines), seed)
 
 
-_NO_GIVING = NodeSettings(giving=False)
-_NO_REPLICATION = NodeSettings(replication=False, backups_max=0)
+_PAPER = "Giampà, Belcastro, Marozzo, Talia, Trunfio: IEEE Access 9, 2021"
+_MOVED = Giving(replication=False)
 
 ALL = (
-    Strategy("adage", "critical-path plan, work giving, replication", critical_path_plan),
     Strategy(
-        "adage-no-order", "ADAGE without critical-path order: level by level", submission_order
+        "adage",
+        "critical-path plan, work giving, replication",
+        critical_path_plan,
+        _PAPER,
+        mover=Giving(),
     ),
-    Strategy("adage-no-data", "ADAGE without data-aware preference: nodes at random", data_blind),
-    Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan, _NO_GIVING),
+    Strategy(
+        "adage-no-order",
+        "ADAGE without critical-path order: level by level",
+        submission_order,
+        mover=Giving(),
+    ),
+    Strategy(
+        "adage-no-data",
+        "ADAGE without data-aware preference: nodes at random",
+        data_blind,
+        mover=Giving(),
+    ),
+    Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan),
     Strategy(
         "adage-no-replication",
         "ADAGE without replicas: a given task moves",
         critical_path_plan,
-        _NO_REPLICATION,
+        settings=NodeSettings(backups_max=0),
+        mover=_MOVED,
     ),
-    Strategy("adage-random", "ADAGE's nodes with a random plan", wholly_random),
+    Strategy("adage-random", "ADAGE's nodes with a random plan", wholly_random, mover=Giving()),
 )

@@ -3,8 +3,20 @@
 from dataward.errors import SettingError
 from dataward.strategies import adage
 from dataward.strategies.strategy import Strategy
+from dataward.strategies.workqueue import WORKQUEUE
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in adage.ALL}
+ALL = (*adage.ALL, WORKQUEUE)
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
+
+
+def strategies_named(names: str) -> list[Strategy]:
+    """The strategies of these names, with commas between them, or ``all``. Raises SettingError."""
+    if names == "all":
+        return list(ALL)
+    found = [strategy_named(name) for name in names.split(",") if name]
+    if not found:
+        raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
+    return found
 
 
 def strategy_named(name: str) -> Strategy:

@@ -1,12 +1,11 @@
 """Defines a strategy: a plan made before the run, and the rules that nodes follow."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
-from dataward.node.homes import ADAGE_HOME, HomeRule
-from dataward.node.settings import NodeSettings
+from dataward.node.rules import Rules
 from dataward.plan.adage import Plan
 
 Planner = Callable[[Workflow, Platform, dict[int, Sequence[int]], int], Plan]
@@ -14,11 +13,10 @@ Planner = Callable[[Workflow, Platform, dict[int, Sequence[int]], int], Plan]
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
-    """One way to schedule. All nodes and the client use ``home`` to choose a task's node."""
+class Strategy(Rules):
+    """One way to schedule: a row of parts. The client and all nodes of a cluster follow it."""
 
     name: str
     summary: str
     plan: Planner
-    settings: NodeSettings = field(default_factory=NodeSettings)
-    home: HomeRule = ADAGE_HOME
+    paper: str = ""  # where it was published; "": nowhere

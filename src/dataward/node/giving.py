@@ -4,25 +4,54 @@ ADAGE's Listing 4. Two departures, both for fewer messages and the same gifts: l
 the store in one batched call, and a node with nothing to give waits until it has something.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import isqrt
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from dataward.model.answers import Membership, Standing
+from dataward.errors import SettingError
+from dataward.model.answers import Standing
 from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
-from dataward.model.operations import Probe, QueueEntry, Replicate
+from dataward.model.messages import MoverMessage
+from dataward.model.operations import QueueEntry, Replicate, Shelf
 from dataward.node.homes import receiver
+from dataward.node.mover import NodeParts
+from dataward.node.neighbourhood import Neighbourhood, Neighbours
 from dataward.node.placer import Placer
-from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.world import World
 
 
-def next_pause(pause_seconds: float, *, gave: bool, settings: NodeSettings) -> float:
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """Work giving; defaults are ADAGE's, from its section III-D or its public simulator."""
+
+    replication: bool = True  # off: a task that is given away does not stay here too
+    pause_seconds_min: float = 0.001  # "e.g., 1 millisecond"
+    pause_seconds_max: float = 128.0  # about where the authors' code stops doubling
+    neighbourhood: Neighbourhood = Neighbourhood.DYNAMIC
+    neighbours: int = 0  # 0: the square root of the number of nodes
+
+    def __post_init__(self) -> None:
+        if not self.pause_seconds_min > 0:
+            raise SettingError("a node with pause_seconds_min 0 would never rest; give more than 0")
+
+    def at(self, parts: NodeParts) -> "LoadBalancer":
+        world = parts.world
+        neighbours = Neighbours(
+            world.node,
+            world.nodes,
+            world.random,
+            parts.store,
+            self.neighbourhood,
+            self.neighbours,
+        )
+        return LoadBalancer(world, self, parts.store, parts.state, parts.placer, neighbours)
+
+
+def next_pause(pause_seconds: float, *, gave: bool, settings: Giving) -> float:
     """The shortest pause after a gift, else twice the last pause, up to a maximum."""
     if gave:
         return settings.pause_seconds_min
@@ -32,11 +61,20 @@ def next_pause(pause_seconds: float, *, gave: bool, settings: NodeSettings) -> f
 @dataclass
 class LoadBalancer:
     world: World
-    settings: NodeSettings
+    settings: Giving
     store: StoreClient
     state: NodeState
     placer: Placer
-    _neighbours: list[NodeId] = field(default_factory=list)
+    neighbours: Neighbours
+
+    def loops(self) -> Sequence[Coroutine[None, None, None]]:
+        return [self.run()]
+
+    def on_message(self, message: MoverMessage) -> None:
+        """Givers say nothing to each other."""
+
+    def loose_ends(self) -> dict[str, int]:
+        return {}
 
     async def run(self) -> None:
         pause = self.settings.pause_seconds_min
@@ -49,7 +87,7 @@ class LoadBalancer:
             await self.world.kernel.sleep(pause)
 
     async def _give(self) -> bool:
-        loads = await self._neighbour_loads()
+        loads = await self.neighbours.loads()
         target = receiver(self.state.queue.load_seconds, loads)
         if target is None:
             return False
@@ -59,24 +97,6 @@ class LoadBalancer:
             now = self.world.kernel.now()
             self.world.emit(WorkGiven(now, self.world.node, target, tasks, (*loads.items(),)))
         return bool(given)
-
-    async def _neighbour_loads(self) -> dict[NodeId, float]:
-        probes = [Probe(node) for node in self._neighbourhood()]
-        answers = await self.store.call(probes) if probes else []
-        return {
-            answer.node: answer.load_seconds
-            for answer in answers
-            if isinstance(answer, Membership) and answer.up
-        }
-
-    def _neighbourhood(self) -> Sequence[NodeId]:
-        dynamic = self.settings.neighbourhood is Neighbourhood.DYNAMIC
-        if dynamic or not self._neighbours:
-            nodes = self.world.nodes
-            size = min(self.settings.neighbours or max(isqrt(len(nodes)), 1), len(nodes))
-            drawn = self.world.random.sample(nodes, size)
-            self._neighbours = [node for node in drawn if node != self.world.node]
-        return self._neighbours
 
     async def _send(self, target: NodeId) -> list[QueueEntry]:
         """The tasks queued at the target: the least urgent half of those to give, but at least one.
@@ -91,7 +111,9 @@ class LoadBalancer:
             gift = [entry for entry in gift if self.state.queue.remove(entry.task)]
         if not gift:
             return []
-        entries = [msgspec.structs.replace(entry, replica=replica, given=True) for entry in gift]
+        entries = [
+            msgspec.structs.replace(entry, replica=replica, shelf=Shelf.KEPT) for entry in gift
+        ]
         await self.placer.send({target: entries}, Occasion.GIVEN)
         if not replica:
             for entry in gift:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataward.errors import SettingError
 from dataward.model.events import Occasion, TaskPlaced, WorkGiven
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import Enqueue, LetGo, Probe, Replicate, ReportLoad
+from dataward.model.operations import Enqueue, LetGo, Probe, Replicate, ReportLoad, Shelf
+from dataward.node.giving import Giving, next_pause
 from dataward.node.homes import receiver
-from dataward.node.load_balancer import LoadBalancer, next_pause
-from dataward.node.settings import Neighbourhood, NodeSettings
+from dataward.node.neighbourhood import Neighbourhood, size_of
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -50,7 +51,7 @@ def test_work_only_ever_flows_downhill(load: float, neighbours: dict[str, float]
 
 
 def test_pauses_double_up_to_a_maximum_and_a_gift_resets_them() -> None:
-    settings = NodeSettings(pause_seconds_min=1.0, pause_seconds_max=5.0)
+    settings = Giving(pause_seconds_min=1.0, pause_seconds_max=5.0)
 
     pauses = [1.0]
     for _ in range(4):
@@ -61,7 +62,7 @@ def test_pauses_double_up_to_a_maximum_and_a_gift_resets_them() -> None:
 
 
 def test_the_papers_pauses_are_the_default() -> None:
-    settings = NodeSettings()
+    settings = Giving()
 
     assert next_pause(64.0, gave=True, settings=settings) == pytest.approx(0.001)
     assert next_pause(100.0, gave=False, settings=settings) == 128.0
@@ -74,11 +75,12 @@ class Place(FakeWorld):
     """Node n0, whose balancer runs, with n1 and n2 up and idle; all three are its neighbours."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"neighbours": 3, **settings})
+        super().__init__()
         for node in ("n0", "n1", "n2"):
             self.join(node)
-        balancer = LoadBalancer(self.world, self.settings, self.client, self.state, self.placer)
-        self.start(balancer.run())
+        giving = Giving(**{"neighbours": 3, **settings})
+        for loop in giving.at(self.parts).loops():
+            self.start(loop)
 
     def claims(self, *tasks: str, backups_max: int = 2) -> None:
         """These tasks, the first most urgent, come into the ready queue."""
@@ -102,8 +104,8 @@ def test_half_of_the_tasks_the_least_urgent_go_to_the_least_loaded() -> None:
     place.claims("a", "b", "c", "d")
     place.pass_time()
 
-    given = [a_queue_entry("d", 3.0, replica=True, given=True),
-             a_queue_entry("c", 2.0, replica=True, given=True)]  # fmt: skip
+    given = [a_queue_entry("d", 3.0, replica=True, shelf=Shelf.KEPT),
+             a_queue_entry("c", 2.0, replica=True, shelf=Shelf.KEPT)]  # fmt: skip
     assert place.asked(Enqueue) == [Enqueue("n2", tuple(given))]
     assert place.sent(WorkQueued) == [("n2", WorkQueued())]
     assert place.told(WorkGiven)[0].tasks == ("d", "c")
@@ -160,7 +162,7 @@ def test_without_replication_what_is_given_is_moved_and_let_go_of() -> None:
     place.pass_time()
 
     assert not place.asked(Replicate)
-    moved = a_queue_entry("b", 1.0, given=True)
+    moved = a_queue_entry("b", 1.0, shelf=Shelf.KEPT)
     assert place.asked(Enqueue)[0].entries == (moved,)
     assert "b" not in place.state.queue
     assert "b" not in place.state.identity.holdings
@@ -217,12 +219,11 @@ def test_after_asking_in_vain_a_balancer_waits_twice_as_long() -> None:
 
 def neighbours_asked(neighbourhood: Neighbourhood) -> set[str]:
     """Whom a node with two neighbours of nineteen asks in many rounds."""
-    world = FakeWorld(nodes=20, neighbours=2, neighbourhood=neighbourhood, pause_seconds_max=1.0)
+    world = FakeWorld(nodes=20)
     world.hold(a_task("a"))
     world.state.queue.put(a_queue_entry("a"))
-    world.start(
-        LoadBalancer(world.world, world.settings, world.client, world.state, world.placer).run()
-    )
+    giving = Giving(neighbours=2, neighbourhood=neighbourhood, pause_seconds_max=1.0)
+    world.start(giving.at(world.parts).run())
     world.pass_time(50.0)
     return {probe.node for probe in world.asked(Probe)}
 
@@ -233,7 +234,13 @@ def test_a_neighbourhood_is_drawn_once_or_at_every_turn() -> None:
 
 
 def test_by_default_there_are_as_many_neighbours_as_the_root_of_the_cluster() -> None:
-    world = FakeWorld(nodes=25, neighbourhood=Neighbourhood.STATIC)
-    balancer = LoadBalancer(world.world, world.settings, world.client, world.state, world.placer)
+    assert size_of(0, 25) == 5
+    assert size_of(0, 26) == 5
+    assert size_of(0, 1) == 1
+    assert size_of(7, 25) == 7
+    assert size_of(7, 3) == 3
 
-    assert len(balancer._neighbourhood()) in (4, 5)  # this node may be among the five drawn
+
+def test_a_giver_that_would_never_rest_is_refused() -> None:
+    with pytest.raises(SettingError, match="pause_seconds_min 0 would never rest"):
+        Giving(pause_seconds_min=0.0)

@@ -1,0 +1,51 @@
+"""Homes in the pools of keepers: a few nodes that keep all ready tasks, for others to ask for.
+
+The papers have one scheduler outside the cluster. Here a node plays it; if it dies, the patrols
+find its tasks, and the next keeper has them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion
+from dataward.model.ids import NodeId
+from dataward.model.operations import Shelf
+from dataward.node.homes import Home, View, any_other_node, nearest
+
+KEEPERS = 3  # nodes that may keep a task: the first one, and those who take its place
+
+
+def first_keepers(here: NodeId, nodes: Sequence[NodeId], random: Random) -> Sequence[NodeId]:
+    """The nodes that may keep ready tasks if all are in one pool, in the order in which they do."""
+    return nodes[:KEEPERS]
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperHome:
+    """One pool for all tasks: the first node's, or if that is down, the next one's."""
+
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    needs_inputs: ClassVar = False
+
+    def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
+        return nodes[:KEEPERS]
+
+    def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
+        return pooled(view.nodes[:KEEPERS], task, occasion, view)
+
+
+def pooled(keepers: Sequence[NodeId], task: Standing, occasion: Occasion, view: View) -> Home:
+    """The pool of the first of these nodes that is up.
+
+    A task that became ready goes to the first of them even if that is down, as in `AdageHome`. If
+    none is up, the task goes to the queue of the node that lacks the fewest input bytes.
+    """
+    if occasion is Occasion.NO_ROOM:
+        return Home(any_other_node(view))
+    if occasion is Occasion.READY:
+        return Home(keepers[0], shelf=Shelf.POOLED)
+    up = [node for node in keepers if node in view.loads_seconds]
+    return Home(up[0], shelf=Shelf.POOLED) if up else nearest(task, view)
