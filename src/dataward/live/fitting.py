@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dataward.errors import SettingError
-from dataward.live.session import Slice
+from dataward.live.slice import Slice
 from dataward.node.settings import NodeSettings
 from dataward.strategies.strategy import Strategy
 
