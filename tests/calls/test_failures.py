@@ -111,6 +111,28 @@ def test_an_error_that_cannot_travel_is_told_in_words(executor, error, args, tex
     assert good.result() == 1
 
 
+class HomeboundError(Exception):
+    """Can be loaded in the process that raised it, and nowhere else."""
+
+    def __reduce__(self):
+        return load_at_home, (os.getpid(),)
+
+
+def load_at_home(process):
+    if os.getpid() != process:
+        raise ValueError("not here")
+    return HomeboundError()
+
+
+def test_an_error_that_the_caller_cannot_load_fails_its_own_call_only(executor):
+    bad, good = executor.submit(fail, HomeboundError), executor.submit(same, 1)
+
+    with pytest.raises(RuntimeError, match=r"cannot be loaded.*not here") as caught:
+        bad.result(60)
+    assert "HomeboundError" in str(caught.value.__cause__)
+    assert good.result() == 1
+
+
 def test_a_call_that_calls_itself_for_ever_is_a_recursion_error(executor):
     def again():
         return again()
