@@ -128,7 +128,6 @@ class Dispatcher:
         """Make no more calls: the futures of all unfinished calls get the error."""
         for call in self._unfinished():
             self.fail(call, error)
-        self._bundler.ready.clear()
 
     # --- calls in --------------------------------------------------------------------------------
 
