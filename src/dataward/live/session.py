@@ -23,13 +23,12 @@ from dataward.live.slice import Slice
 from dataward.model.events import Emit
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import OutputFile, TaskSpec
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
-from dataward.stores.embedded import Done, EmbeddedSettings, EmbeddedStore, Work
+from dataward.stores.embedded import CommittedTask, Done, EmbeddedSettings, EmbeddedStore, Work
 from dataward.stores.memory import MemoryStore
 from dataward.strategies.strategy import Strategy
 from dataward.world import Store, World
@@ -187,8 +186,8 @@ class Session:
             return StoreStopped(str(self._files.store), self._embedded.failure)
         return self._backlog.error
 
-    def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
-        """Every complete task in a store on disk, with the files it wrote; also after ``close``."""
+    def committed(self) -> Iterator[CommittedTask]:
+        """Every complete task in a store on disk; also after ``close``."""
         return self._embedded.committed() if self._embedded is not None else iter(())
 
     # --- the end ---------------------------------------------------------------------------------

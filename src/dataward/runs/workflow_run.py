@@ -33,7 +33,7 @@ from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keeping, trim_depots
-from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.publishing import Publisher
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
@@ -41,7 +41,7 @@ from dataward.runs.run_history import RunHistory, history_of
 from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
-from dataward.stores.embedded import EmbeddedStore
+from dataward.stores.embedded import CommittedTask, EmbeddedStore
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often

@@ -164,6 +164,7 @@ class TaskRules:
         self._begun.pop(op.attempt, None)
         record.attempts.clear()
         record.written = {output.id: output for output in op.outputs}
+        record.was_recalled = op.recalled
         record.copies = {
             output.id: {} if output.id in op.absent else {op.node: None}
             for output in record.spec.outputs
