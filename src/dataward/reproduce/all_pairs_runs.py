@@ -18,7 +18,7 @@ from dataward.reproduce.simulated_cells import Measured, Setup, simulation_study
 
 TASK_SECONDS = 0.1
 # How many files each set has at so many cores: 1,250 tasks a core, as at 200 cores in the paper.
-SIDES = {2: 50, 8: 100, 32: 200, 72: 300, CORES_MAX: 500}
+SIDES = {2: 50, 8: 100, 32: 200, CORES_MAX: 500}
 SIDES_QUICK = {2: 6, 8: 12}
 ALL_NODES = 1_000_000  # copies of each file: as many as there are nodes
 
