@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from dataward.live import runner_pool
 from dataward.live.orders import Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
 from live.test_command import an_order
@@ -236,3 +239,15 @@ def test_a_report_that_may_wait_does_so_while_there_is_more_to_do():
         await asyncio.gather(*begun)
 
     with_processes(1, use)
+
+
+def test_a_runner_process_starts_with_few_modules() -> None:
+    boot = runner_pool._BOOT.removesuffix("main()\n") + "print(*sys.modules)"
+    line = [sys.executable, "-c", boot, "0", "nowhere", runner_pool._PACKAGE]
+
+    loaded = set(subprocess.run(line, capture_output=True, text=True).stdout.split())
+
+    assert "dataward.live.runner_process" in loaded
+    heavy = {"asyncio", "dataclasses", "inspect", "json", "logging", "msgspec", "numpy", "pathlib"}
+    assert loaded & (heavy | {"pickle", "socket", "subprocess", "tempfile"}) == set()
+    assert not any(name.startswith(("dataward.node", "dataward.runs")) for name in loaded)
