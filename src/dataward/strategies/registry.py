@@ -1,11 +1,11 @@
 """Lists every strategy by name."""
 
 from dataward.errors import SettingError
-from dataward.strategies import adage
+from dataward.strategies import adage, matrix
 from dataward.strategies.strategy import Strategy
 from dataward.strategies.workqueue import WORKQUEUE
 
-ALL = (*adage.ALL, WORKQUEUE)
+ALL = (*adage.ALL, *matrix.ALL, WORKQUEUE)
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
 
