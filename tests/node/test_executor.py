@@ -148,6 +148,34 @@ def test_an_outcome_waits_for_company_only_if_no_task_waits_for_it() -> None:
     assert due.done()
 
 
+def test_outcomes_wait_for_no_more_company_when_the_last_attempt_has_ended() -> None:
+    place = Place(outcome_seconds=1.0, unawaited_seconds=100.0)
+    place.runner.may_end.clear()
+    place.run(*(a_task(f"t{n}") for n in range(9)))
+    assert place.state.queue  # the first outcome finds other work
+    due = place.start(place.state.outbox.due())
+
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert len(place.runner.ended) == 9
+    assert due.done()
+
+
+def test_outcomes_of_a_draining_node_wait_for_no_company_that_never_begins() -> None:
+    place = Place(outcome_seconds=1.0, unawaited_seconds=100.0)
+    place.runner.may_end.clear()
+    place.run(*(a_task(f"t{n}") for n in range(9)))
+    due = place.start(place.state.outbox.due())
+
+    place.state.drain()
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert place.state.queue
+    assert due.done()
+
+
 def test_an_executor_out_of_work_asks_for_more_once() -> None:
     place = Place()
 

@@ -34,14 +34,17 @@ def a_platform(
 
 
 @st.composite
-def platforms(draw: st.DrawFn, most: int = 6, cores_least: int = 1) -> Platform:
-    """Up to ``most`` nodes of different cores, speeds and links, on one site or two."""
+def platforms(draw: st.DrawFn, most: int = 6, cores_most: int = 3) -> Platform:
+    """Up to ``most`` nodes of different cores, speeds and links, on one site or two.
+
+    The first has the most cores, so that there is a node for every task.
+    """
     count = draw(st.integers(1, most))
     links = st.sampled_from([1.0, 4.0, 1e9])
     machines = tuple(
         Machine(
             NodeId(f"n{i}"),
-            cores=draw(st.integers(cores_least, cores_least + 2)),
+            cores=draw(st.integers(1, cores_most)) if i else cores_most,
             speed=draw(st.sampled_from([0.5, 1.0, 2.0])),
             up_bytes_per_second=draw(links),
             down_bytes_per_second=draw(links),

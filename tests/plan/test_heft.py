@@ -130,8 +130,8 @@ def naive_heft(workflow: Workflow, platform: Platform, located: Located) -> Sche
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_every_task_is_where_and_when_the_definition_says(data: st.DataObject) -> None:
-    workflow = data.draw(dags(files=True, cores_most=2, most=12, seconds_least=1))
-    platform = data.draw(platforms(cores_least=2))
+    workflow = data.draw(dags(files=True, cores_most=3, most=12, seconds_least=1))
+    platform = data.draw(platforms())
     located = data.draw(placements(workflow, platform))
 
     schedule = heft_schedule(workflow, platform, located)
@@ -146,7 +146,7 @@ def test_every_task_is_where_and_when_the_definition_says(data: st.DataObject) -
 @given(st.data())
 def test_a_schedule_keeps_order_cores_and_bounds_and_is_the_same_again(data: st.DataObject) -> None:
     workflow = data.draw(dags(files=True, cores_most=3, most=14, whole=False))
-    platform = data.draw(platforms(cores_least=3))
+    platform = data.draw(platforms())
     located = data.draw(placements(workflow, platform))
 
     schedule = heft_schedule(workflow, platform, located)

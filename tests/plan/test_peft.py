@@ -67,8 +67,8 @@ def naive_table(costs: Costs) -> list[list[float]]:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_table_by_kinds_of_node_is_the_table_by_nodes(data: st.DataObject) -> None:
-    workflow: Workflow = data.draw(dags(files=True, cores_most=2, most=10))
-    platform: Platform = data.draw(platforms(cores_least=2))
+    workflow: Workflow = data.draw(dags(files=True, cores_most=3, most=10))
+    platform: Platform = data.draw(platforms())
     costs = costs_of(workflow, platform, {})
 
     table = optimistic_costs(costs)
@@ -82,7 +82,7 @@ def test_a_table_by_kinds_of_node_is_the_table_by_nodes(data: st.DataObject) -> 
 @given(st.data())
 def test_a_schedule_keeps_order_cores_and_bounds_and_is_the_same_again(data: st.DataObject) -> None:
     workflow = data.draw(dags(files=True, cores_most=3, most=14, whole=False))
-    platform = data.draw(platforms(cores_least=3))
+    platform = data.draw(platforms())
     located = data.draw(placements(workflow, platform))
     costs = costs_of(workflow, platform, located)
 

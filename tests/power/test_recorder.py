@@ -124,6 +124,14 @@ def test_what_cannot_be_recorded_is_refused(program):
         recorded([sys.executable, "-c", program])
 
 
+def test_a_program_that_is_followed_can_follow_no_other_and_says_so():
+    asking = "import power.tracing as t; open('why', 'w').write(t.why_impossible())"
+
+    recorded([sys.executable, "-c", asking])
+
+    assert "cannot be followed here" in (PLACE / "why").read_text()
+
+
 STRACE = shutil.which("strace")
 
 

@@ -112,10 +112,15 @@ class _Tracer:
         if not self._main:
             self._become(command, ready)
         os.close(ready)
-        self._threads.add(self._main)
-        self._ask(_SEIZE, self._main, 0, _OPTIONS)
+        try:
+            self._ask(_SEIZE, self._main, 0, _OPTIONS)
+        except OSError:
+            os.kill(self._main, signal.SIGKILL)
+            os.waitpid(self._main, 0)
+            raise
         os.write(go, b"!")
         os.close(go)
+        self._threads.add(self._main)
         code = 0
         while self._threads:
             thread, status = os.waitpid(-1, _WALL)

@@ -15,6 +15,7 @@ COMMANDS = {
     "convert": "Write any workflow file as WfFormat.",
     "simulate": "Run a workflow on simulated machines.",
     "strategies": "List the ways to schedule, and their papers.",
+    "reproduce": "Repeat the papers' experiments.",
     "trace": "Turn a run's events into a trace for Perfetto.",
     "seeds": "Check every invariant under many seeded faults.",
     "runs": "List past runs and the one under way.",

@@ -62,6 +62,8 @@ class Executor:
             await self._try(entry)
         finally:
             self.state.attempts.end(entry.task)
+            if self.state.is_out_of_work:
+                self.state.outbox.hurry()
 
     async def _try(self, entry: QueueEntry) -> None:
         identity = self.state.identity

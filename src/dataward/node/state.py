@@ -45,6 +45,11 @@ class NodeState:
         """Whether no attempt is under way, and no outcome on its way to the store."""
         return not self.attempts and not self.outbox.is_busy
 
+    @property
+    def is_out_of_work(self) -> bool:
+        """Whether no attempt is under way, and none will begin with what the node has."""
+        return not self.attempts and (not self.queue or self.is_draining)
+
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
         waits = task in self.queue or task in self.pool

@@ -60,7 +60,7 @@ class Gaps:
         for first, last, used in self._used[node].add(start, end, width):
             free = self._cores[node] - used
             for needed, table in self._tables.items():
-                if free < needed <= free + width:
+                if free < needed <= self._cores[node]:
                     table.cut(node, first, last)
 
 
