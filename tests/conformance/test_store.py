@@ -1804,6 +1804,16 @@ def test_the_load_of_a_node_counts_what_is_queued_for_it(store):
     assert store.probe("n1").load_seconds == 4.0
 
 
+def test_what_a_node_said_of_its_load_is_told_apart_from_what_is_queued_for_it(store):
+    store.join("n1")
+    store.ask(ReportLoad("n1", 5.0))
+
+    store.enqueue("n1", entry("a", seconds=2.0))
+
+    assert store.probe("n1").told_seconds == 5.0
+    assert store.renew("n1", load=6.0).told_seconds == 6.0
+
+
 def test_a_queue_that_is_empty_is_no_load_at_all(store):
     store.join("n1")
     store.enqueue("n1", entry("a", seconds=0.1), entry("b", seconds=0.2))

@@ -34,6 +34,7 @@ from dataward.model.states import AttemptOutcome, TaskState
 from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
 from dataward.node.setbacks import Setbacks
+from dataward.world import StoredFile
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -507,3 +508,42 @@ def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:
     place.run(*(a_task(f"t{i}") for i in range(5)))
 
     assert len(place.runner.given) == 1 + 3
+
+
+# --- what a node learns --------------------------------------------------------------------------
+
+
+def test_a_node_learns_how_long_good_runs_took() -> None:
+    place = Place()
+    place.runner.fails["bad"] = "it broke"
+
+    place.run(a_task("good"), a_task("bad"))
+
+    assert (place.state.learned.tasks, place.state.learned.run_seconds) == (1, 1.0)
+
+
+def test_a_node_learns_how_long_tasks_wait_for_inputs_from_elsewhere() -> None:
+    place = Place()
+    spec = place.reads_what_p_wrote("t")
+    place.store.answers.clear()
+    place.run(spec)
+    place.pass_time(50.0)  # not begun yet
+    place.store.answers.set()
+    place.network.silent.add("n1")
+    place.pass_time(0.6)
+    place.network.silent.clear()
+    place.pass_time(10.0)
+
+    assert "in" in place.disk.stored
+    assert 0.5 < place.state.learned.moving_seconds < 10.0
+
+
+def test_inputs_that_are_here_are_not_waited_for() -> None:
+    place = Place()
+    place.disk.stored["in"] = StoredFile("in", 10, "p", written=False)
+    place.do(place.depot.recover())
+
+    place.run(place.reads_what_p_wrote("t"))
+
+    assert place.state.learned.tasks == 1
+    assert place.state.learned.moving_seconds == 0.0

@@ -96,6 +96,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 class Membership(msgspec.Struct, frozen=True, tag=True):
     """A node as the store has it. ``load_seconds`` includes tasks queued but not yet claimed.
 
+    ``told_seconds`` is what the node itself last said of its load: it does not include these.
     ``epoch`` grows when the node's shard loses writes it had acknowledged.
     """
 
@@ -106,6 +107,7 @@ class Membership(msgspec.Struct, frozen=True, tag=True):
     queued: int
     load_seconds: float
     epoch: int
+    told_seconds: float = 0.0
 
 
 class Claimed(msgspec.Struct, frozen=True, tag=True):

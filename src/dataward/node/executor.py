@@ -132,8 +132,10 @@ class Executor:
 
     async def _carry(self, begun: Begun, attempt: AttemptId) -> None:
         """Fetch the inputs, run the task, store its outputs, propose the commit."""
-        spec = begun.spec
+        spec, began = begun.spec, self.world.kernel.now()
         staged = await self.depot.bring(begun)
+        if staged.moved_bytes:
+            self.state.learned.moved(self.world.kernel.now() - began)
         try:
             self._staged(spec.id, attempt, staged)
             result = await self._execute(spec, attempt)
@@ -169,6 +171,7 @@ class Executor:
         self.capacity.learn(result.wall_seconds)
         if not result.error:
             self.state.learn(spec, result.wall_seconds)
+            self.state.learned.ran(result.wall_seconds)
         tell_measured(self.world, spec.id, attempt, result)
         return result
 

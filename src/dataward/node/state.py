@@ -7,10 +7,11 @@ from dataward.model.operations import Commit, QueueEntry, Shelf, TaskSpec
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
 from dataward.node.identity import Identity
+from dataward.node.learned import Learned
 from dataward.node.learned_times import LearnedTimes
 from dataward.node.outbox import Outbox
 from dataward.node.pool import Pool
-from dataward.node.ready_queue import ReadyQueue, TakeOrder
+from dataward.node.ready_queue import LoadMeasure, ReadyQueue, TakeOrder
 from dataward.node.settings import NodeSettings
 from dataward.world import World
 
@@ -19,14 +20,19 @@ class NodeState:
     """One node's state, from its start to its end, through all its incarnations."""
 
     def __init__(
-        self, world: World, settings: NodeSettings, order: TakeOrder = TakeOrder.URGENCY
+        self,
+        world: World,
+        settings: NodeSettings,
+        order: TakeOrder = TakeOrder.URGENCY,
+        load: LoadMeasure = LoadMeasure.SECONDS,
     ) -> None:
         self.identity = Identity(world.node, world.incarnation)
         self.times = LearnedTimes()
-        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order, self.times)
+        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order, load, self.times)
         self.pool = Pool(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
+        self.learned = Learned()
         self.lease_lost = world.kernel.flag()
         self._abandoned: list[Commit] = []
         self._is_draining = False
@@ -82,6 +88,7 @@ class NodeState:
     def drain(self) -> None:
         """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._is_draining = True
+        self.queue.hungry.clear()  # so that no mover fetches more
         self.attempts.cancel_unstarted()
 
     def lose_lease(self, incarnation: int) -> None:

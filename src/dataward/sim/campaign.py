@@ -8,9 +8,13 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
+from dataward.node.flexible import FlexibleStealing
 from dataward.node.giving import Giving
+from dataward.node.mover import Mover
 from dataward.node.neighbourhood import Neighbourhood
 from dataward.node.settings import NodeSettings
+from dataward.node.stealing import Stealing
+from dataward.node.switching import SwitchingStealing
 from dataward.plan.bounds import makespan_bounds
 from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.sim.earlier_run import EarlierRun
@@ -230,4 +234,16 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
-    return replace(strategy, settings=settings, mover=mover)
+    return replace(strategy, settings=settings, mover=_with_short_polls(mover, seed))
+
+
+def _with_short_polls(mover: Mover, seed: int) -> Mover:
+    """The mover, if it steals, such that thieves stop and go on and share within minutes."""
+    random = seeded(seed, "stealing")
+    if isinstance(mover, Stealing):
+        mover = replace(mover, poll_seconds_max=random.choice((5.0, 50.0)))
+    if isinstance(mover, FlexibleStealing):
+        mover = replace(mover, tt_seconds=random.choice((0.01, 1.0, 10.0)))
+    if isinstance(mover, SwitchingStealing):
+        mover = replace(mover, switch_tasks=random.choice((1, 16)))
+    return mover
