@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dataward.model.estimate import GUESS, UNKNOWN_SECONDS, Estimate, estimate_of
 from dataward.node import learned_times as module
-from dataward.node.learned_times import LEAST_SECONDS, LearnedTimes, Tally
+from dataward.node.learned_times import LEAST_SECONDS, LearnedTimes, RunningMean
 
 CERTAIN, ROUGH = 0.0, 0.5
 seconds = st.floats(0.01, 1e6)
@@ -39,7 +39,7 @@ def corrected(**runs: list[tuple[float, float]]) -> LearnedTimes:
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))
 def test_a_tally_has_the_mean_and_the_variance_of_its_numbers(numbers: list[float]) -> None:
-    tally = Tally()
+    tally = RunningMean()
     for number in numbers:
         tally.add(number)
 
@@ -49,7 +49,7 @@ def test_a_tally_has_the_mean_and_the_variance_of_its_numbers(numbers: list[floa
 
 
 def test_a_tally_of_one_number_has_no_variance() -> None:
-    tally = Tally()
+    tally = RunningMean()
     assert (tally.mean, tally.variance) == (0.0, 0.0)
 
     tally.add(7.0)

@@ -16,7 +16,7 @@ from dataward.model.ids import NodeId
 from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId, TaskId
 
-Numbers = NDArray[np.int64]
+Counts = NDArray[np.int64]
 PLACES_MIN = 64
 _NOBODY = array("i")
 PAST_MAX = 1024  # places of tasks that have left, before the index is made anew
@@ -38,9 +38,9 @@ class Comparison:
 
     tasks: Sequence[TaskId | None]
     open: NDArray[np.bool_]
-    needed: Numbers  # what the task reads
-    overlap: Numbers  # what the node has of that
-    references: Numbers  # how often tasks given to the node have read what it has of that
+    needed: Counts  # what the task reads
+    overlap: Counts  # what the node has of that
+    references: Counts  # how often tasks given to the node have read what it has of that
 
 
 @dataclass(slots=True)
@@ -48,8 +48,18 @@ class _Site:
     """A node: its files, each with the number of tasks given to the node that read the file."""
 
     references_of: dict[FileId, int] = field(default_factory=dict)
-    overlap: Numbers = field(default_factory=lambda: np.zeros(PLACES_MIN, np.int64))
-    references: Numbers = field(default_factory=lambda: np.zeros(PLACES_MIN, np.int64))
+    overlap: Counts = field(default_factory=lambda: np.zeros(PLACES_MIN, np.int64))
+    references: Counts = field(default_factory=lambda: np.zeros(PLACES_MIN, np.int64))
+
+    def grow(self) -> None:
+        """Make room for as many tasks again."""
+        self.overlap = np.append(self.overlap, np.zeros_like(self.overlap))
+        self.references = np.append(self.references, np.zeros_like(self.references))
+
+    def clear(self) -> None:
+        """Have no task counted."""
+        self.overlap = np.zeros(PLACES_MIN, np.int64)
+        self.references = np.zeros(PLACES_MIN, np.int64)
 
 
 class Overlaps:
@@ -130,8 +140,7 @@ class Overlaps:
         self._open = np.append(self._open, np.zeros_like(self._open))
         self._needed = np.append(self._needed, np.zeros_like(self._needed))
         for site in self._sites.values():
-            site.overlap = np.append(site.overlap, np.zeros_like(site.overlap))
-            site.references = np.append(site.references, np.zeros_like(site.references))
+            site.grow()
 
     def remove(self, task: TaskId) -> None:
         """A task has left; nothing happens if it is not here."""
@@ -149,8 +158,7 @@ class Overlaps:
         present = [(task, self._inputs[place]) for task, place in self._places.items()]
         self._clear()
         for site in self._sites.values():
-            site.overlap = np.zeros(PLACES_MIN, np.int64)
-            site.references = np.zeros(PLACES_MIN, np.int64)
+            site.clear()
         for task, inputs in present:
             self.add(task, inputs)
 
@@ -190,7 +198,7 @@ class Overlaps:
             self._holders.setdefault(file, []).append(node)
         self._change(site.overlap, new, [self._weights.get(file, 1) for file in new])
 
-    def _change(self, numbers: Numbers, files: Sequence[FileId], amounts: Sequence[int]) -> None:
+    def _change(self, numbers: Counts, files: Sequence[FileId], amounts: Sequence[int]) -> None:
         """Add each file's amount to the numbers of all tasks that read the file.
 
         Tasks that have left may be among them: their numbers are not looked at.
