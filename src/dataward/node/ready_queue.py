@@ -56,6 +56,11 @@ class ReadyQueue:
         return task in self._entries
 
     @property
+    def stays(self) -> int:
+        """How many entries have come so far."""
+        return self._stays
+
+    @property
     def givable(self) -> int:
         """How many own tasks may still be given to others."""
         return len(self._givable)

@@ -8,10 +8,13 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
+from dataward.node.data_pulling import CachedPulling, SuitedPulling
 from dataward.node.giving import Giving
 from dataward.node.mover import Mover
 from dataward.node.neighbourhood import Neighbourhood
+from dataward.node.probing import Probing
 from dataward.node.settings import NodeSettings
+from dataward.node.weights import Metric
 from dataward.plan.bounds import makespan_bounds
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.faults import FaultPlan, inject
@@ -138,6 +141,7 @@ def _check_at_rest(simulation: Simulation, tally: HealingTally) -> None:
         len(simulation.workflow),
         len(simulation.nodes),
         simulation.strategy.settings.validation_seconds,
+        isinstance(simulation.strategy.mover, Probing),
     )
     check_healing(run, simulation.seed)
     # Reports of copies that a store forgot, or of files that went behind a node's back, nobody
@@ -218,4 +222,10 @@ def _varied(mover: Mover, seed: int) -> Mover:
             neighbours=random.choice((0, 7)),
             replication=mover.replication and random.random() < 0.8,
         )
+    if isinstance(mover, SuitedPulling):
+        return replace(mover, metric=random.choice(tuple(Metric)), choose=random.choice((1, 2)))
+    if isinstance(mover, CachedPulling):
+        return replace(mover, window=random.choice((1, 10, 3200)))
+    if isinstance(mover, Probing):
+        return replace(mover, probe_ratio=random.choice((0.5, 1.05, 2.0)))
     return mover
