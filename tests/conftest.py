@@ -6,6 +6,7 @@ children would ignore them as well.
 """
 
 import signal
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 
@@ -19,3 +20,11 @@ for number, usual in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what tests have counted, which they record as properties named ``told``."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(value)

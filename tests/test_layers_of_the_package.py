@@ -39,7 +39,9 @@ MAY_IMPORT = {
     "reports": {"model"},
     "web": {"model", "world", "reports"},
     "api": BELOW_LIVE | {"live", "sim", "runs", "reports"},
-    "cli": BELOW_LIVE | {"live", "sim", "runs", "calls", "cluster", "reports", "web", "api"},
+    "reproduce": BELOW_LIVE | {"sim", "reports", "api"},
+    "cli": BELOW_LIVE
+    | {"live", "sim", "runs", "calls", "cluster", "reports", "web", "api", "reproduce"},
 }
 
 

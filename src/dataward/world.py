@@ -138,6 +138,13 @@ class Disk(Protocol):
         """
         ...
 
+    def output_bytes(self, task: TaskSpec) -> int:
+        """How many bytes a task that has just run here wrote; they are still to be stored.
+
+        The sizes in the `TaskSpec` are only estimates.
+        """
+        ...
+
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         """The files a task wrote, now stored here. Raises DiskFull.
 

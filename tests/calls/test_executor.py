@@ -183,6 +183,19 @@ def test_a_directory_that_holds_other_things_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_empty_or_a_new_directory_is_used_and_stays(tmp_path, is_there):
+    place = tmp_path / "mine"
+    if is_there:
+        place.mkdir()
+
+    with Executor(1, directory=place) as executor:
+        assert executor.submit(double, 1).result() == 2
+        assert os.listdir(place) != []
+
+    assert place.is_dir()
+
+
 def test_everything_that_happens_is_told_and_an_error_in_the_telling_harms_nobody(caplog):
     told = []
 

@@ -15,6 +15,7 @@ from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import RunEnded, RunStarted
 from dataward.reports.event_file import EventFileReader
 from dataward.sim.simulation import Simulation, Stuck
+from dataward.strategies.registry import STRATEGIES
 
 KEYS = [
     "strategy", "nodes", "makespan_seconds", "lower_bound_seconds", "utilisation", "bytes_moved",
@@ -51,7 +52,7 @@ def test_several_strategies_are_several_rows(dataward: Dataward) -> None:
 
     said = dataward("simulate", "montage.json", "--strategy", ",".join(names), "--json")
 
-    assert [row["strategy"] for row in json.loads(said.out)] == names
+    assert sorted(row["strategy"] for row in json.loads(said.out)) == names
 
 
 def test_the_table_has_a_column_for_each_strategy(dataward: Dataward) -> None:
@@ -78,6 +79,23 @@ def test_rows_about_trouble_are_shown_only_if_there_was_some(dataward: Dataward)
     assert "crashes " not in plain.out
     assert "crashes " in troubled.out
     assert "faults crash=1" in troubled.out
+
+
+@pytest.mark.parametrize("estimates", ["exact", "unknown", "0.5"])
+def test_it_is_said_how_good_estimates_were(dataward: Dataward, estimates: str) -> None:
+    options = ["simulate", "montage.json", "--nodes", "4", "--estimates", estimates]
+
+    table, said = dataward(*options), dataward(*options, "--json")
+
+    assert f"faults none, estimates {estimates}" in table.out
+    assert json.loads(said.out)[0]["estimates"] == estimates
+
+
+def test_estimates_that_are_none_are_refused_before_anything_runs(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--estimates", "good")
+
+    assert said.code == ExitCode.USAGE
+    assert "'good' says not how good estimates are" in said.err
 
 
 def test_the_same_seed_gives_the_same_numbers(dataward: Dataward) -> None:
@@ -217,7 +235,6 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
         (["--copies", "0"], "--copies"),
         (["--inputs", "nowhere"], "spread"),
         (["--strategy", "adage,adage-random", "--events", "e"], "give one strategy"),
-        (["--strategy", "adage,adage-random", "--plot", "p.svg"], "give one strategy"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -305,6 +322,45 @@ def test_four_strategies_are_all_shown_on_a_narrow_terminal(
     lines = dataward("simulate", "diamond.json", "--strategy", four).out.splitlines()
 
     headings = [line.split() for line in lines if line.strip().startswith("adage")]
-    assert [name for heading in headings for name in heading] == four.split(",")
+    shown = [name for heading in headings for name in heading]
+    assert sorted(shown) == sorted(four.split(","))  # best first
     assert len([line for line in lines if line.startswith("makespan")]) == len(headings) == 2
     assert "(too wide for this terminal: the columns go on below)" in lines
+
+
+def test_all_strategies_are_compared_best_first(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--nodes", "4", "--strategy", "all", "--json")
+
+    results = json.loads(said.out)
+    assert {result["strategy"] for result in results} == set(STRATEGIES)
+    makespans = [result["makespan_seconds"] for result in results]
+    assert makespans == sorted(makespans)
+
+
+def test_more_strategies_than_fit_side_by_side_are_rows(dataward: Dataward) -> None:
+    names = list(STRATEGIES)[:5]
+
+    said = dataward("simulate", "montage.json", "--nodes", "4", "--strategy", ",".join(names))
+
+    assert sorted(line.split()[0] for line in said.out.splitlines()[2:7]) == sorted(names)
+
+
+def test_several_strategies_are_drawn_one_above_the_other(dataward: Dataward) -> None:
+    dataward(
+        "simulate", "montage.json", "--nodes", "4", "--strategy", "adage,workqueue",
+        "--plot", "both.svg",
+    )  # fmt: skip
+
+    drawn = Path("both.svg").read_text()
+    assert ">adage<" in drawn
+    assert ">workqueue<" in drawn
+
+
+def test_a_setting_of_one_of_several_strategies_is_left_out_for_the_others(
+    dataward: Dataward,
+) -> None:
+    said = dataward(
+        "simulate", "montage.json", "--strategy", "adage,workqueue", "--set", "neighbours=2"
+    )
+
+    assert said.code == ExitCode.OK

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from dataward import WorkflowBuilder, write_workflow
 from dataward.cli.commands import COMMANDS
 from dataward.cli.exit_codes import ExitCode
 
@@ -33,6 +35,21 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == wanted:
             os.kill(os.getpid(), signal.SIGINT)
+
+wanted = sys.argv.pop(1)
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+COUNT_PROCESSES_WHEN_LOADING = """
+import os, sys
+from dataward.cli.main import main
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            with open(f"/proc/self/task/{os.getpid()}/children") as children:
+                print("processes:", len(children.read().split()))
 
 wanted = sys.argv.pop(1)
 sys.meta_path.insert(0, Finder())
@@ -76,6 +93,69 @@ def test_importing_dataward_loads_no_more_than_what_is_used() -> None:
     assert "dataward.errors" in loaded
 
 
+# What draws, explains, simulates, generates, reads other formats or makes calls.
+NOT_OF_A_RUN = {
+    "cloudpickle",
+    "difflib",
+    "html",
+    "psutil",
+    "rich.live",
+    "rich.progress",
+    "rich.table",
+    "xml",
+    "yaml",
+    *(f"dataward.{name}" for name in ("calls", "generate", "sim", "api.simulate")),
+    *(f"dataward.formats.{name}" for name in ("dax", "pegasus_yaml", "platform_yaml")),
+    *(f"dataward.live.{name}" for name in ("call_pipes", "making_calls", "runner_process")),
+    *(f"dataward.reports.{name}" for name in ("dag_svg", "gantt_svg", "svg", "trace", "why")),
+}
+
+
+@pytest.fixture
+def one_task(tmp_path: Path) -> str:
+    """The file of a workflow of one task; it is run in that directory."""
+    wf = WorkflowBuilder("one")
+    wf.command("true > {outputs}", outputs=["x"])
+    write_workflow(wf.build(), tmp_path / "one.json")
+    return str(tmp_path / "one.json")
+
+
+def test_a_run_of_one_task_loads_no_more_than_it_needs(one_task: str) -> None:
+    loaded = modules_loaded_by("run", one_task)
+
+    assert Path("one.run/outputs/x").exists()
+    assert loaded & NOT_OF_A_RUN == set()
+
+
+def test_the_processes_that_run_tasks_start_before_the_node_is_loaded(one_task: str) -> None:
+    line = [sys.executable, "-c", COUNT_PROCESSES_WHEN_LOADING, "dataward.node.node"]
+
+    done = subprocess.run([*line, "run", one_task], capture_output=True, text=True)
+
+    assert done.stdout.splitlines()[:2] == ["processes: 1", "one: complete"], done.stderr
+
+
+def test_ctrl_c_while_the_node_is_loaded_ends_the_processes_too(one_task: str) -> None:
+    line = [sys.executable, "-c", INTERRUPT_WHEN_LOADING, "dataward.node.node", "run", one_task]
+
+    done = subprocess.run(line, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (ExitCode.INTERRUPTED, "")
+    assert done.stderr == "dataward: interrupted\n"
+    assert not Path("one.run/work").exists()  # removed when its processes have ended
+
+
+def test_cycles_are_searched_for_seldom_and_not_at_the_end_of_the_process() -> None:
+    code = (
+        "import atexit, gc, sys; from dataward.cli.main import main; sys.argv[1:] = ['--version'];"
+        "atexit.register(lambda: print(gc.get_threshold()[0], gc.get_freeze_count() > 0)); main()"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout.splitlines()[1:] == ["50000 True"], done.stderr
+
+
 @pytest.mark.parametrize("first", ["dataward.cli.main", "dataward.generate", "dataward.errors"])
 def test_generate_is_the_function_whatever_was_imported_before(first: str) -> None:
     code = f"import {first}; from dataward import generate; print(len(generate('bag', 3)))"
@@ -105,7 +185,7 @@ def test_every_name_that_dataward_exports_is_there() -> None:
         ("numpy", ["run", "nosuch.json"]),
         ("numpy.linalg", ["inspect", "nosuch.json"]),
         ("rich.console", ["inspect", "nosuch.json"]),
-        ("dataward.live.session", ["run", "nosuch.json"]),
+        ("dataward.runs.launching", ["run", "nosuch.json"]),
         ("dataward.sim.simulation", ["simulate", "nosuch.json"]),
     ],
 )

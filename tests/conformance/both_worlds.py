@@ -29,10 +29,12 @@ from dataward.sim.fabric import Fabric
 from dataward.sim.interference import Interference
 from dataward.sim.parts import SimDisk, SimNetwork, Traffic
 from dataward.sim.sim_machine import SimMachine
+from dataward.sim.truth import Truth
 from dataward.world import StoredFile
 
 NODES = ("n0", "n1", "n2")
 GIVEN = b"given from outside"
+ESTIMATED_BYTES = 7  # what is said of a file before it is written, which proves nothing
 PATIENCE_SECONDS = 60.0  # with what would otherwise hang
 
 
@@ -43,7 +45,7 @@ def a_spec(
     outputs: Sequence[OutputFile] = (),
     **more: Any,
 ) -> TaskSpec:
-    known = {"runtime_seconds": 1.0, "cores": 1, "memory_bytes": 0, "command": ("true",)} | more
+    known = {"estimated_seconds": 1.0, "cores": 1, "memory_bytes": 0, "command": ("true",)} | more
     return TaskSpec(
         id=task,
         type="a type",
@@ -144,8 +146,7 @@ class LiveWorld:
                 written.append(Written(name, len(content), digest, place, 0))
             self._digests[name] = digest
         self.disks[node].wrote(task, tuple(written))
-        outputs = tuple(OutputFile(name, len(content)) for name, content in contents.items())
-        return a_spec(task, outputs=outputs)
+        return a_spec(task, outputs=tuple(OutputFile(name, ESTIMATED_BYTES) for name in contents))
 
     def digest(self, task: str, file: str, content: bytes) -> str:
         return digest_of_bytes(content)
@@ -233,6 +234,9 @@ class SimWorld:
             for machine in platform.machines
         }
         self.interference = Interference(Random(0))
+        self.seconds: dict[str, float] = {}  # how long tasks really run
+        self.sizes: dict[str, int] = {}  # and what they really write
+        self.truth = Truth(self.seconds, self.sizes)
         inboxes: dict[str, Any] = {node: self.kernel.queue() for node in NODES}
         traffic = Traffic(
             self.fabric, self.interference, self.machines, inboxes, self.events.append
@@ -244,7 +248,7 @@ class SimWorld:
         }
 
     def _disk(self, node: str) -> SimDisk:
-        return self.disk_type(self.machines[node], self.fabric)
+        return self.disk_type(self.machines[node], self.fabric, self.truth)
 
     def close(self) -> None:
         self.kernel.close()
@@ -255,8 +259,8 @@ class SimWorld:
     # --- files -----------------------------------------------------------------------------------
 
     def write(self, node: str, task: str, *, large: bool = False, **contents: bytes) -> TaskSpec:
-        outputs = tuple(OutputFile(name, len(content)) for name, content in contents.items())
-        return a_spec(task, outputs=outputs)
+        self.sizes.update((name, len(content)) for name, content in contents.items())
+        return a_spec(task, outputs=tuple(OutputFile(name, ESTIMATED_BYTES) for name in contents))
 
     def digest(self, task: str, file: str, content: bytes) -> str:
         return f"{task}/{file}"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from conformance.both_worlds import LiveWorld, SimWorld, a_spec
-from dataward.live.live_runner import LiveRunner, RunnerSettings
+from dataward.live.live_runner import LiveRunner
 from dataward.live.runner_pool import RunnerPool
+from dataward.live.runner_settings import RunnerSettings
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
 from dataward.sim.parts import SimRunner
 from dataward.world import Fiber, RunResult
@@ -128,7 +129,7 @@ class SimBench(SimWorld):
         super().__init__(cores)
         self._failures: dict[str, int] = {}
         noted = type("Noted", (NotedRunner, self.runner_type), {"executed": [], "executing": set()})
-        self.runner = noted(self.machines[NODE], self._failures)
+        self.runner = noted(self.machines[NODE], self._failures, self.truth)
 
     def task(
         self,
@@ -144,10 +145,9 @@ class SimBench(SimWorld):
         if fails:
             self._failures[id] = 1
         outputs = [OutputFile(output, len(f"written by {id}\n"))] if output else []
-        seconds = AGES_SECONDS if stays else SECONDS
-        return a_spec(
-            id, inputs=inputs, outputs=outputs, cores=cores, runtime_seconds=seconds, **more
-        )
+        self.sizes.update((file.id, file.size_bytes) for file in outputs)
+        self.seconds[id] = AGES_SECONDS if stays else SECONDS
+        return a_spec(id, inputs=inputs, outputs=outputs, cores=cores, **more)
 
     async def begun(self, id: str) -> None:
         await self.kernel.sleep(SECONDS / 2)

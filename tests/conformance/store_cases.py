@@ -121,6 +121,7 @@ def a_task(
     backups_max: int = 2,
     priority: float = 1.0,
     seconds: float = 3.0,
+    spread: float = 0.0,
     preferred: NodeId = "n1",
 ) -> TaskSpec:
     """A task that reads one file of each parent, named for the parent."""
@@ -131,13 +132,14 @@ def a_task(
         children=tuple(children),
         inputs=tuple(InputFile(f"{parent}.out", 10, parent) for parent in parents),
         outputs=tuple(OutputFile(file, 10) for file in outputs or (f"{id}.out",)),
-        runtime_seconds=seconds,
+        estimated_seconds=seconds,
         cores=1,
         memory_bytes=0,
         retries=retries,
         preferred=preferred,
         priority=priority,
         backups_max=backups_max,
+        estimated_spread=spread,
     )
 
 

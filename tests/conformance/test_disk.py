@@ -72,6 +72,13 @@ def test_outputs_are_returned_with_their_sizes_and_digests(world, keep):
     )
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_disk_tells_how_much_a_task_wrote_before_that_is_stored(world, large):
+    spec = world.write("n0", "t", large=large, a=b"one", b=b"three")
+
+    assert world.disks["n0"].output_bytes(spec) == 3 + 5
+
+
 def test_a_disk_tells_of_its_files_oldest_first_with_who_wrote_them(world):
     assert world.disks["n0"].files() == []
 
@@ -494,7 +501,7 @@ def committed_and_reopened(acknowledged: list[Commit], directory) -> set[str]:
             asker.begin(commit.task, commit.attempt)
             asker.ask(commit)
     with EmbeddedStore(directory / "store", clock, VirtualKernel()) as reopened:
-        return {spec.id for spec, _ in reopened.committed()}
+        return {task.spec.id for task in reopened.committed()}
 
 
 # --- the suite itself ----------------------------------------------------------------------------
@@ -526,6 +533,10 @@ class BreakOne:
             return tuple(OutputFile(file.id, file.size_bytes + 1, file.digest) for file in stored)
 
         return {"store_outputs": store_outputs}
+
+    @staticmethod
+    def believes_the_estimates(disk):
+        return {"output_bytes": lambda self, task: sum(file.size_bytes for file in task.outputs)}
 
     @staticmethod
     def tells_newest_first(disk):
@@ -583,6 +594,10 @@ def outputs_of_both_sizes(world):
     test_outputs_are_returned_with_their_sizes_and_digests(world, store)
 
 
+def written_bytes(world):
+    test_a_disk_tells_how_much_a_task_wrote_before_that_is_stored(world, large=False)
+
+
 def files_alike(world):
     test_of_two_files_that_are_alike_one_stays_when_the_other_is_removed(world, store)
 
@@ -602,6 +617,7 @@ def files_alike(world):
             test_a_new_disk_over_the_same_storage_has_the_same_files_in_the_same_order,
         ),
         (BreakOne.says_a_wrong_size, outputs_of_both_sizes),
+        (BreakOne.believes_the_estimates, written_bytes),
         (
             BreakOne.tells_newest_first,
             test_a_disk_tells_of_its_files_oldest_first_with_who_wrote_them,

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from dataward.errors import SettingError
 from dataward.generate import generate
 from dataward.generate.coadd import views
 from dataward.generate.draws import random_state
@@ -75,6 +76,30 @@ def test_neighbours_share_most_files_and_strangers_none(prefix):
 def test_a_file_is_read_by_consecutive_tasks(prefix):
     for tasks in list(prefix.consumers.rows())[::7]:
         assert not tasks or tasks == list(range(tasks[0], tasks[-1] + 1))
+
+
+@pytest.mark.parametrize(("tasks", "strips"), [(6_000, 12), (1_500, 12), (600, 7), (40, 2)])
+def test_strips_side_by_side_have_the_figures_of_table_2_in_small(tasks, strips):
+    workflow = generate("coadd", tasks, seed=1, strips=strips)
+    reads = workflow.inputs.degrees()
+
+    assert len(workflow) == tasks
+    assert (reads.min(), reads.max()) == (36, 101)
+    assert reads.mean() == pytest.approx(78.4327, rel=0.01)
+    assert len(readers(workflow)) / tasks == pytest.approx(53_390 / 6_000, rel=0.01)
+
+
+def test_strips_take_turns_and_share_nothing():
+    workflow = generate("coadd", 1_200, seed=1, strips=4)
+    rows = [set(row) for row in workflow.inputs.rows()]
+
+    assert all(not rows[t] & rows[t + 1] for t in range(1_199))
+    assert np.mean([len(rows[t] & rows[t + 4]) / len(rows[t]) for t in range(1_196)]) > 0.8
+
+
+def test_strips_too_short_for_their_files_are_refused():
+    with pytest.raises(SettingError, match="12 strips need 240 tasks, not 200"):
+        generate("coadd", 200, strips=12)
 
 
 def test_cost_and_size_per_file_are_parameters():

@@ -18,7 +18,7 @@ from dataward.live.sandbox import put_in_depot
 from dataward.model.events import FileMoved
 from dataward.model.ids import ORIGIN
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
-from dataward.world import DiskFull, TransferFailed
+from dataward.world import DiskFull, StoredFile, TransferFailed
 
 
 @pytest.fixture
@@ -34,8 +34,9 @@ def backlog():
     backlog.close()
 
 
-def a_disk(name, threads, backlog, held=None) -> DepotDisk:
-    return DepotDisk(Path("depot") / name, held or {}, {}, threads, threads, backlog)
+def a_disk(name, threads, backlog, held=None, earlier=None) -> DepotDisk:
+    directory = Path("depot").absolute() / name
+    return DepotDisk(directory, held or {}, earlier or {}, threads, threads, backlog)
 
 
 def a_spec(*outputs: str) -> TaskSpec:
@@ -155,6 +156,78 @@ def test_a_disk_that_cannot_be_synced_is_told_as_full(threads, backlog, monkeypa
         AsyncioKernel().run(disk.sync())
 
 
+# --- what an earlier run has made ----------------------------------------------------------------
+
+
+def left_by_a_run(node: str, threads, backlog) -> Place:
+    """The place of ``a`` with content ``one`` in a node's depot, which a later run finds there."""
+    disk = a_disk(node, threads, backlog)
+    write(disk, a=b"one")
+    return disk.where("a")
+
+
+AS_IT_WAS = OutputFile("a", 3, digest(b"one"))
+
+
+def test_what_a_node_made_in_an_earlier_run_is_its_own_again_where_it_is(threads, backlog):
+    place = left_by_a_run("n0", threads, backlog)
+    disk = a_disk("n0", threads, backlog, earlier={"a": place})
+
+    assert disk.recall(AS_IT_WAS, "t")
+
+    assert disk.where("a") == place
+    assert os.listdir(disk.directory) == [Path(place.path).name], "there is no second copy"
+    assert disk.files() == [StoredFile("a", 3, "t", True, place.digest)]
+
+
+def test_what_another_node_made_in_an_earlier_run_gets_a_second_name_here(threads, backlog):
+    place = left_by_a_run("n1", threads, backlog)
+    disk = a_disk("n0", threads, backlog, earlier={"a": place})
+
+    assert disk.recall(AS_IT_WAS, "t")
+
+    assert Path(disk.where("a").path).parent == Path(disk.directory)
+    assert os.path.samefile(disk.where("a").path, place.path)
+
+
+def test_what_an_earlier_run_has_published_is_pointed_at_as_what_the_task_wrote(threads, backlog):
+    Path("published").write_bytes(b"one")
+    place = Place(str(Path("published").absolute()), 3, digest(b"one"), True)
+    disk = a_disk("n0", threads, backlog, earlier={"a": place})
+
+    assert disk.recall(AS_IT_WAS, "t")
+
+    assert disk.where("a") == place
+    assert os.listdir(disk.directory) == []
+    assert disk.files() == [StoredFile("a", 3, "t", True, place.digest)]
+
+
+@pytest.mark.parametrize("node", ["n0", "n1"])
+@pytest.mark.parametrize("why", ["other content", "gone", "never made"])
+def test_what_is_gone_or_was_something_else_is_not_recalled(why, node, threads, backlog):
+    place = left_by_a_run(node, threads, backlog)
+    disk = a_disk("n0", threads, backlog, earlier={} if why == "never made" else {"a": place})
+    if why == "gone":
+        os.unlink(place.path)
+    wanted = OutputFile("a", 3, digest(b"two")) if why == "other content" else AS_IT_WAS
+
+    assert not disk.recall(wanted, "t")
+
+    assert disk.where("a") is None
+
+
+def test_a_file_that_is_to_have_no_more_names_is_not_recalled(threads, backlog, monkeypatch):
+    place = left_by_a_run("n1", threads, backlog)
+    disk = a_disk("n0", threads, backlog, earlier={"a": place})
+
+    def link(*_):
+        raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
+
+    monkeypatch.setattr(os, "link", link)
+
+    assert not disk.recall(AS_IT_WAS, "t")
+
+
 # --- between nodes -------------------------------------------------------------------------------
 
 
@@ -207,3 +280,17 @@ def test_what_is_outside_is_only_pointed_at(threads, backlog):
 
     assert there.where("mine") == place
     assert digests_in(there.directory) == set()
+
+
+def test_the_places_of_all_nodes_are_those_in_their_depots_and_none_outside(threads, backlog):
+    Path("mine").write_bytes(b"mine")
+    place = Place(str(Path("mine").absolute()), 4, digest(b"mine"), True)
+    (here, there), (_, network), _ = two_nodes(threads, backlog, {"mine": place})
+    write(here, a=b"one", b=b"two")
+    write(there, c=b"three")
+
+    fetch(network, InputFile("mine", 4, ""), ORIGIN)
+
+    in_depots = [here.where("a"), here.where("b"), there.where("c")]
+    assert there.places() == [there.where("c"), place]
+    assert network.wires.places() == in_depots

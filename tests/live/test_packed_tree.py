@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dataward.live.packed_tree import entries_of, pack, tree_digest, unpack
+from dataward.live.packed_tree import entries_of, pack, tree_digest, tree_fingerprint, unpack
 
 
 def a_tree(top: Path, names: tuple[str, ...] = ("a", "b/c", "b/d", "b-e")) -> Path:
@@ -107,3 +107,55 @@ def test_a_file_that_grows_while_it_is_packed_is_an_error() -> None:
 
     with pytest.raises(OSError, match="while it was read"):
         pack(entries, "packed")
+
+
+# --- fingerprints --------------------------------------------------------------------------------
+
+
+def an_old_tree(top: Path) -> Path:
+    """One in which everything was last changed at second 1000."""
+    a_tree(top)
+    for name in ("nothing", "b/nothing"):
+        (top / name).touch()
+    for path in (*top.rglob("*"), top):
+        os.utime(path, (1000, 1000))
+    return top
+
+
+def test_a_fingerprint_is_the_size_of_all_files_and_the_time_of_the_last_change() -> None:
+    tree = an_old_tree(Path("tree"))
+    sizes = [path.stat().st_size for path in tree.rglob("*") if path.is_file()]
+
+    assert tree_fingerprint("tree") == (sum(sizes), 1000 * 10**9)
+    os.utime("tree/b/c", (2000, 2000))
+    assert tree_fingerprint("tree") == (sum(sizes), 2000 * 10**9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda top: (top / "new").touch(),
+        lambda top: (top / "b/new").touch(),
+        lambda top: (top / "nothing").unlink(),  # which only the directory's own time tells
+        lambda top: (top / "b/nothing").unlink(),
+        lambda top: (top / "b/c").rename(top / "b/z"),
+        lambda top: (top / "a").write_text("content of z"),
+        lambda top: os.truncate(top / "a", 1),
+    ],
+)
+def test_a_fingerprint_tells_of_changes_however_deep(change: Callable[[Path], None]) -> None:
+    tree = an_old_tree(Path("tree"))
+    before = tree_fingerprint("tree")
+
+    change(tree)
+
+    assert tree_fingerprint("tree") != before
+
+
+def test_a_link_to_nowhere_is_not_in_the_way_of_a_fingerprint() -> None:
+    an_old_tree(Path("tree"))
+    before = tree_fingerprint("tree")
+    Path("tree/link").symlink_to("nowhere")
+    os.utime("tree", (1000, 1000))
+
+    assert tree_fingerprint("tree") == before

@@ -1,6 +1,8 @@
 """Who is told of the start of an order in line, whatever its forerunner's report comes with."""
 
 import asyncio
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,38 @@ def test_an_order_whose_forerunner_was_called_off_just_as_it_ended_is_told_of_it
     asyncio.run(main())
 
     assert starts == [5.0]
+
+
+def test_a_connection_that_is_closed_no_longer_watches_its_process():
+    async def main(pid: int) -> None:
+        before = open_files()
+        connection = RunnerConnection(PassesOn(), pid, Path("work"))
+        connection.watch()
+        watched = open_files() - before
+
+        connection.close()
+
+        assert open_files() == before
+        # Whoever opens a file next gets its number, which nobody must watch by then.
+        assert len(watched) == 1
+        assert not asyncio.get_running_loop().remove_reader(watched.pop())
+
+    process = subprocess.Popen(["sleep", "1000"])
+    try:
+        asyncio.run(main(process.pid))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def open_files() -> set[int]:
+    """The open files of this process, without the one that lists them."""
+    return {int(number) for number in os.listdir("/proc/self/fd") if is_open(int(number))}
+
+
+def is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True

@@ -2,14 +2,19 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
-from dataward.live.orders import Report
-from dataward.live.runner_pool import ProcessDied, RunnerPool
+from dataward.live import runner_pool
+from dataward.live.orders import Limits, Report
+from dataward.live.runner_pool import ProcessDied, RunnerPool, close_pools
 from live.test_command import an_order
+from live.test_runner_connection import open_files
 
 
 def with_processes(slots: int, use: Callable[[RunnerPool], Awaitable[None]]) -> None:
@@ -150,6 +155,24 @@ def test_one_that_is_called_off_in_line_never_begins():
     assert noted() == ["a", "c"]
 
 
+def test_one_that_ends_when_it_is_asked_to_is_not_waited_for_any_longer():
+    async def use(pool: RunnerPool) -> None:
+        door = Door("door")
+        patient = door.order._replace(limits=Limits(grace_seconds=100_000.0))
+        task = asyncio.ensure_future(pool.carry_out(patient))
+        await door.reached()
+
+        task.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await pool.carry_out(noting("next"))
+
+    with_processes(1, use)
+
+    assert noted() == ["next"]
+
+
 def test_when_a_process_dies_those_in_line_have_another():
     async def use(pool: RunnerPool) -> None:
         door = Door("door")
@@ -236,3 +259,70 @@ def test_a_report_that_may_wait_does_so_while_there_is_more_to_do():
         await asyncio.gather(*begun)
 
     with_processes(1, use)
+
+
+# --- the end of a pool ---------------------------------------------------------------------------
+
+
+def test_a_pool_that_is_closed_has_no_file_open():
+    async def use(pool: RunnerPool) -> None:
+        await pool.carry_out(noting("a"))
+
+    before = open_files()
+    with_processes(2, use)
+
+    assert open_files() == before
+
+
+def test_processes_that_were_launched_and_given_nothing_end_with_their_pool():
+    before = open_files(), child_processes()
+    pool = RunnerPool(Path("work").absolute(), 2)
+    pool.launch(5)
+    assert len(child_processes() - before[1]) == 2
+
+    close_pools([pool])
+
+    assert (open_files(), child_processes()) == before
+
+
+def child_processes() -> set[int]:
+    return {process.pid for process in psutil.Process().children()}
+
+
+def test_a_process_is_waited_for_once_since_its_number_may_be_anothers_by_then(monkeypatch):
+    """A pool is closed where its run ends, and once more by whoever had it made."""
+    pool = RunnerPool(Path("work").absolute(), 3)
+    door = Door("door")
+
+    async def main() -> None:
+        pool.launch(2)
+        await pool.connect()
+        busy = asyncio.ensure_future(pool.carry_out(door.order))
+        await door.reached()
+        pool.launch(1)
+        pool.close()
+        busy.cancel()
+
+    Path("logs").mkdir()
+    asyncio.run(main())
+    waited_for: list[int] = []
+    wait = os.waitpid
+    monkeypatch.setattr(os, "waitpid", lambda pid, how: (waited_for.append(pid), wait(pid, how))[1])
+
+    pool.wait()
+    assert len(set(waited_for)) == 3
+    close_pools([pool])
+
+    assert len(waited_for) == 3
+
+
+def test_a_runner_process_starts_with_few_modules() -> None:
+    boot = runner_pool._BOOT.removesuffix("main()\n") + "print(*sys.modules)"
+    line = [sys.executable, "-c", boot, "0", "nowhere", runner_pool._PACKAGE]
+
+    loaded = set(subprocess.run(line, capture_output=True, text=True).stdout.split())
+
+    assert "dataward.live.runner_process" in loaded
+    heavy = {"asyncio", "dataclasses", "inspect", "json", "logging", "msgspec", "numpy", "pathlib"}
+    assert loaded & (heavy | {"pickle", "socket", "subprocess", "tempfile"}) == set()
+    assert not any(name.startswith(("dataward.node", "dataward.runs")) for name in loaded)

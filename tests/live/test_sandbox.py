@@ -1,6 +1,7 @@
 """A task's private directory: what is linked in, what is taken out, what is left for the next."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataward.live.orders import Input
+from dataward.live.packed_tree import unpack
 from dataward.live.sandbox import HASHED_HERE_BYTES, BadOutput, InputGone, Sandbox, digest_in
 from live.test_trees import refusing
 
@@ -91,6 +93,28 @@ def test_an_output_in_a_directory_that_the_task_has_closed_is_taken_out(sandbox,
     written = sandbox.take_out(["d/e/o", "p"], depot)
 
     assert [Path(one.path).read_text() for one in written] == ["x", "y"]
+
+
+def test_a_file_in_an_output_directory_that_its_task_has_closed_is_taken_out(
+    sandbox, depot, monkeypatch
+):
+    sandbox.prepare((), ["d/"])
+    Path("d").mkdir()
+    for name in ("d/closed", "d/open"):
+        Path(name).write_text(name)
+    os.chmod("d/closed", 0)
+    os.chmod("d/open", 0o640)
+    # Root may read it all the same, and would not be told that others may not.
+    monkeypatch.setattr(os, "access", lambda path, _: bool(os.stat(path).st_mode & 0o400))
+
+    (written,) = sandbox.take_out(["d/"], depot)
+
+    unpack(written.path, "again")
+    assert [Path("again", name).read_text() for name in ("closed", "open")] == [
+        "d/closed",
+        "d/open",
+    ]
+    assert [os.stat(name).st_mode & 0o777 for name in ("d/closed", "d/open")] == [0o400, 0o640]
 
 
 def close(*directories: str, mode: int) -> None:
@@ -269,6 +293,31 @@ def test_a_directory_that_was_closed_and_not_written_to_is_opened_too(sandbox):
     sandbox.tidy()
 
     assert os.stat(sandbox.directory).st_mode == before
+
+
+@pytest.mark.parametrize("is_long_ago", [True, False])
+def test_what_a_task_made_goes_also_if_nothing_was_there_before(sandbox, is_long_ago):
+    """Long ago, the directory's time of change tells; a moment ago, it may still be the same."""
+    tidied_ns = 0 if is_long_ago else time.time_ns() + 10**12
+    os.utime(sandbox.directory, ns=(tidied_ns, tidied_ns))
+    sandbox.tidy()
+    sandbox.prepare((), ())
+    Path("made").touch()
+    if not is_long_ago:
+        os.utime(sandbox.directory, ns=(tidied_ns, tidied_ns))  # as a clock with long steps has it
+
+    sandbox.tidy()
+
+    assert os.listdir(sandbox.directory) == []
+
+
+def test_a_directory_in_which_nothing_was_made_is_not_looked_into(sandbox, monkeypatch):
+    os.utime(sandbox.directory, ns=(0, 0))
+    sandbox.tidy()
+    sandbox.prepare((), ())
+    monkeypatch.setattr(os, "listdir", refusing("work", os.listdir))
+
+    sandbox.tidy()
 
 
 def test_a_directory_that_was_removed_is_made_again(sandbox):

@@ -74,7 +74,7 @@ def a_task(
         "children": (),
         "inputs": tuple(InputFile(FileId(f), size_bytes, TaskId(made_by)) for f in reads),
         "outputs": tuple(OutputFile(FileId(f), size_bytes) for f in writes),
-        "runtime_seconds": 1.0,
+        "estimated_seconds": 1.0,
         "cores": 1,
         "memory_bytes": 0,
         "retries": 0,
@@ -86,7 +86,7 @@ def a_task(
 
 
 def a_queue_entry(task: str = "t", priority: float = 1.0, **fields: Any) -> QueueEntry:
-    return QueueEntry(priority, TaskId(task), **{"seconds": 1.0, **fields})
+    return QueueEntry(priority, TaskId(task), **{"seconds": 1.0, "spread": 0.0, **fields})
 
 
 def a_membership(node: str = "n0", **fields: Any) -> Membership:
@@ -185,6 +185,9 @@ class FakeDisk:
         if gone := [file for file in task.inputs if file.id in self.gone]:
             raise InputLost(gone)
 
+    def output_bytes(self, task: TaskSpec) -> int:
+        return sum(file.size_bytes for file in task.outputs)
+
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         self._log.append("store outputs")
         if self.is_full:
@@ -229,6 +232,7 @@ class FakeRunner:
         self.ended: list[TaskId] = []
         self.fails: dict[str, str] = {}  # tasks that fail by themselves, with what they say
         self.misses: set[str] = set()  # tasks whose inputs go while they wait for their turn
+        self.seconds: dict[str, float] = {}  # how long tasks say that they took; else 1 s
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         self.given.append(task.id)
@@ -239,7 +243,7 @@ class FakeRunner:
         await self.may_end.wait()
         self.ended.append(task.id)
         error = self.fails.get(task.id, "")
-        return RunResult(self._kernel.now(), error, wall_seconds=task.runtime_seconds)
+        return RunResult(self._kernel.now(), error, wall_seconds=self.seconds.get(task.id, 1.0))
 
 
 # --- all of it -----------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The depot on a simulated disk and network: what stays, what goes, what is given up."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from dataward.model.answers import Begun
 from dataward.model.events import Event, FileEvicted, FileMoved, FileStored
+from dataward.model.ids import ORIGIN
 from dataward.model.operations import (
     AddCopies,
     Commit,
@@ -23,13 +26,16 @@ from dataward.node.depot import Depot
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
+from dataward.sim.parts import SimDisk
 from dataward.sim.simulation import Simulation
+from dataward.sim.truth import Truth
 from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
 from node.fake_world import FakeWorld
 from sim.small_runs import MB, adage, cheap, machines, one_task
 
 T = TypeVar("T")
 Seen = tuple[str, FileId]
+COPY = Copy(FileId("a"), "n1")
 
 
 def a_task(
@@ -47,7 +53,7 @@ def a_task(
         children=(),
         inputs=tuple(InputFile(FileId(f), size_bytes, TaskId(made_by)) for f in reads),
         outputs=tuple(OutputFile(FileId(f), size_bytes) for f in writes),
-        runtime_seconds=1.0,
+        estimated_seconds=1.0,
         cores=1,
         memory_bytes=0,
         retries=0,
@@ -69,7 +75,9 @@ class Place:
         parts = machines(2, capacity_bytes=files * 100 * MB)
         self.simulation = Simulation(one_task(), cheap(*parts), adage(), sinks=[self.events.append])
         self.machine, self.other = self.simulation.machines.values()
-        world = self.simulation._world(self.machine)
+        self.sizes: dict[str, int] = defaultdict(lambda: 100 * MB)  # what tasks really write
+        disk = SimDisk(self.machine, self.simulation.fabric, Truth({}, self.sizes))
+        world = replace(self.simulation._world(self.machine), disk=disk)
         self.kernel = self.simulation.kernel
         rules = NodeSettings(**settings)  # type: ignore[arg-type]
         store = StoreClient(world.store, world.kernel, world.random, rules)
@@ -258,6 +266,74 @@ def test_an_input_of_the_workflow_is_never_lost_only_late() -> None:
     place.check()
 
 
+def test_inputs_come_from_the_origin_alone_if_so_set() -> None:
+    place = Place(inputs_from_origin=True)
+    place.other.stored.put(FileId("a"), 100 * MB, "a", written=False)
+
+    async def announce_and_visit() -> None:
+        await place.simulation.store.call("n1", [AddCopies(TaskId("a"), (COPY,))])
+        await place.visit("a")
+
+    place.do(announce_and_visit)
+
+    (moved,) = [event for event in place.events if isinstance(event, FileMoved)]
+    assert moved.source == ORIGIN
+    assert place.simulation.store.calls == 1  # nobody need be asked where it is
+    place.check()
+
+
+def test_an_origin_that_cannot_be_reached_is_tried_again_later() -> None:
+    place = Place(inputs_from_origin=True)
+    cut = frozenset({"origin"})
+    place.simulation.interference.cuts.append(cut)
+    place.kernel.call_at(0.2, place.simulation.interference.cuts.remove, cut)
+
+    place.do(lambda: place.visit("a"))
+
+    assert place.here() == {"a"}
+    assert place.kernel.now() > 1.0  # it waited twice retry_seconds, then took 0.8 s
+
+
+# --- caching -------------------------------------------------------------------------------------
+
+
+def test_without_caching_what_was_fetched_goes_with_the_last_task_that_reads_it() -> None:
+    place = Place(caching=False)
+    one, other = a_task("one", reads=["a"]), a_task("other", reads=["a"])
+
+    async def both() -> None:
+        await place.depot.bring(begun(one))
+        await place.depot.bring(begun(other))
+        place.depot.release(one)
+        assert place.here() == {"a"}
+        place.depot.release(other)
+        assert place.here() == set()
+        await place.visit("a")
+
+    place.do(both)
+
+    moved = [event.file for event in place.events if isinstance(event, FileMoved)]
+    assert moved == ["a", "a"]
+    assert not any(place.depot.loose_ends().values())
+    assert "announced" not in dict(place.told())
+    place.check()
+
+
+def test_without_caching_what_was_here_from_the_start_stays() -> None:
+    place = Place(caching=False)
+    place.machine.stored.put(FileId("a"), 100 * MB, "a", written=False)
+    place.events.append(FileStored(0.0, FileId("a"), "n0", 100 * MB))
+
+    async def use_it() -> None:
+        await place.depot.recover()
+        await place.visit("a")
+
+    place.do(use_it)
+
+    assert place.here() == {"a"}
+    place.check()
+
+
 # --- room ----------------------------------------------------------------------------------------
 
 
@@ -338,6 +414,20 @@ def test_with_no_room_nothing_is_evicted_in_vain() -> None:
 
     assert place.here() == {"a", "b"}
     place.check()
+
+
+@pytest.mark.parametrize("estimated_bytes", [0, 300 * MB])
+def test_room_is_made_for_what_a_task_wrote_whatever_was_estimated(estimated_bytes: int) -> None:
+    place = Place(files=3)
+
+    async def write_one_file() -> None:
+        await place.visit("a", "b", "c")
+        await place.depot.store_outputs(a_task(writes=["x"], size_bytes=estimated_bytes))
+
+    place.do(write_one_file)
+
+    assert place.evicted() == ["a"]
+    assert place.depot.used_bytes == 300 * MB
 
 
 def test_a_task_that_does_not_fit_holds_nothing_afterwards() -> None:

@@ -19,12 +19,17 @@ def a_workflow(*tasks: tuple[str, float, str], cores: dict[str, int] | None = No
 
 @st.composite
 def dags(
-    draw: st.DrawFn, most: int = 8, cores_most: int = 1, files: bool = False, whole: bool = True
+    draw: st.DrawFn,
+    most: int = 8,
+    cores_most: int = 1,
+    files: bool = False,
+    whole: bool = True,
+    seconds_least: int = 0,
 ) -> Workflow:
     """A random workflow whose indices are in no particular order."""
     count = draw(st.integers(1, most))
     names = draw(st.permutations(range(count)))
-    seconds = st.integers(0, 6).map(float) if whole else st.floats(0, 10)
+    seconds = st.integers(seconds_least, 6).map(float) if whole else st.floats(seconds_least, 10)
     builder = WorkflowBuilder()
     for at in range(draw(st.integers(0, 3)) if files else 0):
         builder.file(f"in{at}", draw(st.integers(0, 20)))

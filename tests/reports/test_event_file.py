@@ -137,6 +137,25 @@ def test_a_run_killed_at_any_byte_gives_its_whole_events_and_says_so(tmp_path: P
         assert bool(reader.warnings) is not at_an_end
 
 
+def test_what_is_before_a_hole_that_a_power_cut_left_is_read_and_the_run_goes_on_there(
+    tmp_path: Path,
+) -> None:
+    events, path = a_run()[:6], tmp_path / "run"
+    whole = write(path, events).read_bytes()
+    for start in range(len(FIRST_LINE), len(whole)):
+        for end in {start + 1, min(start + 150, len(whole)), len(whole)}:
+            path.write_bytes(whole[:start] + bytes(end - start) + whole[end:])
+            before = whole[:start].count(b"\n") - 1
+            reader = EventFileReader(path)
+
+            assert list(reader) == events[:before]
+            assert reader.warnings
+            with EventFileWriter(path, append=True) as file:
+                file.add_all(events[before:])
+
+            assert path.read_bytes() == whole
+
+
 def test_a_cut_in_compressed_events_is_told_too(tmp_path: Path) -> None:
     path = write(tmp_path / "run.gz", simulated())
     path.write_bytes(path.read_bytes()[:-2000])

@@ -11,11 +11,13 @@ from blake3 import blake3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dataward.live.depot_disk import Place
 from dataward.live.file_digest import CHUNK_BYTES, LARGE_BYTES
 from dataward.runs.input_digests import (
     SETTLED_NS,
     InputDigests,
     InputFileError,
+    this_boot,
 )
 from dataward.stores.journal import Journal
 
@@ -124,6 +126,70 @@ def test_a_file_that_has_settled_is_remembered_from_its_second_reading_on(cache,
     assert digest_in_a_run(cache, path, NOW_NS + SETTLED_NS) == digest(b"old")
 
 
+# --- after the machine was started again ---------------------------------------------------------
+
+
+def digest_after(boot: str, cache: Path, path: Path, hours: float) -> str:
+    """What is known so many hours after the file was last changed."""
+    now_ns = int(path.stat().st_ctime_ns + hours * 3600e9)
+    digests = InputDigests(cache, at(now_ns), boot)
+    found = digests.digest_as("x/" if path.is_dir() else "x", path)
+    digests.save()
+    return found
+
+
+def scribble(path: Path) -> None:
+    """Change the content and nothing that can be seen, as a power cut does."""
+    file = path / "inside" if path.is_dir() else path
+    modified_ns = file.stat().st_mtime_ns
+    file.write_bytes(bytes(file.stat().st_size))
+    os.utime(file, ns=(modified_ns, modified_ns))
+
+
+@pytest.fixture(params=["file", "directory"])
+def written(request, path) -> Path:
+    inside = path
+    if request.param == "directory":
+        path.mkdir()
+        inside = path / "inside"
+    write(inside, b"written", NOW_NS - SETTLED_NS)
+    return path
+
+
+def test_what_may_never_have_got_to_the_disk_is_read_again(cache, written):
+    before = digest_after("first", cache, written, hours=0.5)
+    scribble(written)
+
+    assert digest_after("first", cache, written, hours=0.5) == before, "not read again"
+    assert digest_after("second", cache, written, hours=0.5) != before
+
+
+def test_what_has_been_on_the_disk_for_long_is_not_read_again(cache, written):
+    before = digest_after("first", cache, written, hours=1.5)
+    scribble(written)
+
+    assert digest_after("second", cache, written, hours=1.5) == before
+
+
+def test_what_was_new_when_it_was_read_and_is_old_when_it_is_looked_at_is_not_read_again(
+    cache, path
+):
+    write(path, b"written", NOW_NS - SETTLED_NS)
+    before = digest_after("first", cache, path, hours=0.5)
+
+    digest_after("first", cache, path, hours=1.5)
+    scribble(path)
+
+    assert digest_after("second", cache, path, hours=1.5) == before
+
+
+def test_the_machine_says_when_it_was_started_again():
+    assert this_boot() == this_boot() != ""
+
+
+# --- what counts as the same file ----------------------------------------------------------------
+
+
 def test_a_file_put_in_the_place_of_another_is_read(cache, path, tmp_path):
     """Of the same size and time, as ``mv`` and ``cp -p`` leave them."""
     write(path, b"old", 0)
@@ -191,6 +257,116 @@ def test_no_digest_is_ever_stale_on_a_file_system_with_coarse_ticks(happenings, 
                 write(path, content, now_ns // tick_ns * tick_ns)
             else:
                 assert digest_in_a_run(cache, path, now_ns) == digest(content)
+
+
+# --- files that this process has written ---------------------------------------------------------
+
+
+def a_place(path: Path, content: bytes, modified_ns: int) -> Place:
+    """Where a file is, as whoever wrote it knows it."""
+    write(path, content, modified_ns)
+    return Place(str(path), len(content), digest(content), False, modified_ns)
+
+
+def remembered_in_a_run(cache: Path, place: Place, now_ns: int = NOW_NS) -> None:
+    digests = InputDigests(cache, at(now_ns))
+    digests.remember(place)
+    digests.save()
+
+
+def test_a_file_whose_digest_is_known_need_not_be_read(cache, path):
+    remembered_in_a_run(cache, a_place(path, b"old", NOW_NS - SETTLED_NS))
+    write(path, b"new", NOW_NS - SETTLED_NS)  # which only a reader would notice
+
+    assert digest_in_a_run(cache, path) == digest(b"old")
+
+
+@pytest.mark.parametrize(
+    ("content", "modified_ns"),
+    [(b"longer", NOW_NS - SETTLED_NS), (b"new", NOW_NS - SETTLED_NS - 1)],
+)
+def test_a_file_that_was_changed_since_it_was_written_is_read(cache, path, content, modified_ns):
+    place = a_place(path, b"old", NOW_NS - SETTLED_NS)
+    write(path, content, modified_ns)
+
+    remembered_in_a_run(cache, place)
+
+    assert digest_in_a_run(cache, path) == digest(content)
+
+
+def test_a_file_that_was_written_just_now_is_read_the_next_time(cache, path):
+    """It may be written to once more within one tick of the file system's clock."""
+    remembered_in_a_run(cache, a_place(path, b"old", NOW_NS - SETTLED_NS + 1))
+    write(path, b"new", NOW_NS - SETTLED_NS + 1)
+
+    assert digest_in_a_run(cache, path, NOW_NS + 10 * SETTLED_NS) == digest(b"new")
+
+
+def test_a_file_that_is_gone_is_not_remembered(cache, path):
+    place = a_place(path, b"old", 0)
+    path.unlink()
+
+    remembered_in_a_run(cache, place)
+
+    assert not cache.exists()
+
+
+# --- directories ---------------------------------------------------------------------------------
+
+
+def tree_digest_in_a_run(cache: Path, path: Path, now_ns: int = NOW_NS) -> str:
+    digests = InputDigests(cache, at(now_ns))
+    found = digests.digest_of_tree(path)
+    digests.save()
+    return found
+
+
+def a_tree(top: Path, content: bytes, modified_ns: int) -> None:
+    """One file, two directories deep."""
+    (top / "deep").mkdir(parents=True, exist_ok=True)
+    write(top / "deep/file", content, modified_ns)
+    os.utime(top / "deep", ns=(0, 0))
+
+
+@pytest.mark.parametrize(("is_settled", "is_read"), [(True, False), (False, True)])
+def test_a_directory_is_read_again_only_if_a_file_in_it_was_modified_just_before(
+    cache, path, is_settled, is_read
+):
+    modified_ns = NOW_NS - SETTLED_NS + (0 if is_settled else 1)
+    a_tree(path, b"old", modified_ns)
+    before = tree_digest_in_a_run(cache, path)
+    a_tree(path, b"new", modified_ns)  # which only a reader would notice
+
+    assert (tree_digest_in_a_run(cache, path) != before) == is_read
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda top: write(top / "deep/file", b"longer", 0),
+        lambda top: write(top / "deep/file", b"new", 1),
+        lambda top: (top / "deep/file").rename(top / "deep/other"),
+        lambda top: (top / "deep/file").chmod(0o755),
+        lambda top: (top / "deep/empty").mkdir(),
+    ],
+)
+def test_a_directory_that_looks_different_is_read_again(cache, path, change):
+    a_tree(path, b"old", 0)
+    before = tree_digest_in_a_run(cache, path)
+
+    change(path)
+
+    assert tree_digest_in_a_run(cache, path) != before
+
+
+def test_an_empty_directory_has_a_digest_of_its_own(cache, path):
+    path.mkdir()
+    empty = tree_digest_in_a_run(cache, path)
+    assert tree_digest_in_a_run(cache, path) == empty
+
+    a_tree(path, b"", 0)
+
+    assert tree_digest_in_a_run(cache, path) != empty
 
 
 # --- a cache, no more ----------------------------------------------------------------------------

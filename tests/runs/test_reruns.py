@@ -9,6 +9,7 @@ import pytest
 
 from dataward import WorkflowBuilder
 from dataward.cli.main import main
+from dataward.runs.input_digests import InputDigests
 from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
@@ -208,6 +209,21 @@ def test_a_kept_file_of_another_content_and_the_same_size_is_not_believed(run):
 
     assert end.code == 0
     assert "x" not in (OUTPUTS / "low").read_text().replace("text", "")
+
+
+def test_a_kept_file_is_not_read_again_if_its_size_and_time_are_what_they_were(run):
+    wf = WorkflowBuilder("old")
+    wf.command("echo right > {outputs}; touch -d @1000 {outputs}", outputs=["a"], id="maker")
+    wf.command("cat {inputs} > {outputs}", inputs=["a"], outputs=["o"], id="reader")
+    run(wf)
+    (kept,) = (RUN_DIRECTORY / "depot").glob("*/*.*")
+    kept.chmod(0o644)
+    kept.write_text("wrong\n")  # of the same size, which only a reader would notice
+    os.utime(kept, (1000, 1000))
+
+    found = InputDigests(RUN_DIRECTORY / "digests").digest_of(kept.absolute())
+
+    assert found == kept.name.partition(".")[0]
 
 
 def test_an_emptied_journal_is_named_with_a_remedy_that_works(run):

@@ -9,6 +9,8 @@ import pytest
 
 from dataward import WorkflowBuilder
 from dataward.cli.main import main
+from dataward.model.events import RunResumed
+from dataward.reports.event_file import EventFileReader
 from dataward.runs.run_directory import RunDirectory
 from runs.real_runs import (
     OUTPUTS,
@@ -291,6 +293,22 @@ def test_a_failed_run_can_be_resumed(run):
     assert ran() == ["second", "third"]
     assert end.counts == (4, 0, 0, 0)
     assert end.facts["run"] == "w.run/1"
+
+
+def test_the_time_of_a_resumed_run_goes_on_where_it_had_stopped(run):
+    wf = a_chain(second=f"test -e {Path.cwd()}/flag && cat")
+    run(wf)
+    before = list(EventFileReader(RUN_DIRECTORY / "1/events"))
+    Path("flag").touch()
+
+    end = run(wf, "--resume")
+
+    resumed, *after = list(EventFileReader(RUN_DIRECTORY / "1/events"))[len(before) :]
+    assert isinstance(resumed, RunResumed)
+    assert resumed.start == 2
+    stopped_at = max(event.at for event in before)
+    assert min(event.at for event in (resumed, *after)) >= stopped_at
+    assert end.facts["makespan_seconds"] > stopped_at
 
 
 def test_only_one_at_a_time_may_run_in_a_directory(run):

@@ -30,7 +30,7 @@ from dataward.model.platform import Machine, Placement, StoreModel, uniform_plat
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import impatient, run_trial, small_cluster
-from dataward.sim.faults import FaultPlan, inject
+from dataward.sim.faults import FaultPlan, inject, parse_faults
 from dataward.sim.simulation import Simulation
 from dataward.strategies.registry import STRATEGIES
 from sim.small_runs import (
@@ -58,7 +58,7 @@ HASTY = {"lease_seconds": 10.0, "validation_seconds": 5.0}
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("faults", ["chaos", "crashes"])
 def test_a_seed_holds(faults: str, seed: int) -> None:
-    verdict = try_seed(seed, faults)
+    verdict = try_seed(seed, "adage", faults)
 
     assert not verdict.problem, f"replay: dataward seeds --seed {seed} --faults {faults}"
     assert verdict.checks > 0
@@ -83,7 +83,7 @@ FULL = "chaos,disk_full=1,disk_seconds=1000"
     ],
 )
 def test_a_seed_that_once_failed_holds(seed: int, faults: str) -> None:
-    assert not try_seed(seed, faults, Workflows.APPLICATIONS).problem
+    assert not try_seed(seed, "adage", faults, Workflows.APPLICATIONS).problem
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -459,3 +459,10 @@ def test_nothing_is_lost_with_writes_that_a_shard_loses(seed: int) -> None:
 
     assert (trial.outcome.complete, trial.outcome.failed) == (len(montage), 0)
     assert {e.kind for e in events if isinstance(e, FaultInjected)} == {"forget"}
+
+
+def test_a_commit_told_again_while_its_files_are_written_again_is_no_breach() -> None:
+    strategy = impatient(STRATEGIES["adage-no-data"], 6)
+    workflow = generate("fan-in", 30, seed=6)
+
+    run_trial(workflow, small_cluster(6), strategy, parse_faults("chaos"), 6)

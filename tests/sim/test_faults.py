@@ -200,6 +200,26 @@ def test_background_load_slows_everybody_and_changes() -> None:
     assert 130.0 < sum(alone) / 10 < 220.0  # 40% of the time is taken, on average
 
 
+def test_steady_background_load_changes_on_every_node_at_the_same_moments() -> None:
+    plan = FaultPlan(background=0.5, background_seconds=300.0, background_steady=1)
+    speeds: list[tuple[float, float]] = []
+
+    def meddle(simulation: Simulation) -> None:
+        inject(simulation, plan, 100.0)
+        for start in range(0, 900, 300):
+            for after in (1.0, 299.0):
+                simulation.kernel.call_at(start + after, note, simulation)
+
+    def note(simulation: Simulation) -> None:
+        one, other = simulation.machines.values()
+        speeds.append((one.speed, other.speed))
+
+    simulate(one_task(1000.0), cheap(*machines(2)), meddle=meddle)
+
+    assert speeds[0::2] == speeds[1::2]
+    assert len({speed for pair in speeds for speed in pair}) == 6
+
+
 # --- messages and calls --------------------------------------------------------------------------
 
 

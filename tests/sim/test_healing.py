@@ -25,10 +25,10 @@ from dataward.model.platform import uniform_platform
 from dataward.model.workflow import TaskId
 from dataward.node.committer import Committer
 from dataward.node.depot import Depot
+from dataward.node.neighbourhood import Neighbourhood
 from dataward.node.node import Node
 from dataward.node.outbox import Outbox
 from dataward.node.patrol import ShardPatrol
-from dataward.node.settings import Neighbourhood
 from dataward.sim.campaign import impatient, run_trial
 from dataward.sim.faults import FaultPlan
 from dataward.sim.healing import Healing, HealingTally, Trouble
@@ -145,11 +145,11 @@ def test_a_broken_line_that_patrols_heal_goes_red(
     seed: int,
     betrayed_by: str,
 ) -> None:
-    assert not try_seed(seed, faults, APPLICATIONS).problem
+    assert not try_seed(seed, "adage", faults, APPLICATIONS).problem
 
     breaking(monkeypatch)
 
-    assert betrayed_by in try_seed(seed, faults, APPLICATIONS).problem
+    assert betrayed_by in try_seed(seed, "adage", faults, APPLICATIONS).problem
 
 
 # --- what is counted -----------------------------------------------------------------------------
@@ -157,14 +157,16 @@ def test_a_broken_line_that_patrols_heal_goes_red(
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 6])
 def test_in_fair_weather_nothing_heals(seed: int) -> None:
-    verdict = try_seed(seed, "none", APPLICATIONS)
+    verdict = try_seed(seed, "adage", "none", APPLICATIONS)
 
     assert not verdict.problem
     assert verdict.healing == Healing()
 
 
 def test_a_task_that_finds_no_room_is_the_only_one_to_run_again_in_fair_weather() -> None:
-    verdict = try_seed(1, "none", APPLICATIONS)  # its tasks are larger than some of its disks
+    verdict = try_seed(
+        1, "adage", "none", APPLICATIONS
+    )  # its tasks are larger than some of its disks
 
     assert verdict.healing.repeated > 0
     assert verdict.healing == Healing(repeated=verdict.healing.repeated)

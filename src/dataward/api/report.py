@@ -1,4 +1,7 @@
-"""What a run came to, real or simulated, and everything one may ask of it."""
+"""What a run came to, real or simulated, and everything one may ask of it.
+
+Modules that draw and explain are loaded when they are asked to: most runs need none of them.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,11 +11,8 @@ from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFini
 from dataward.model.ids import NOBODY, AttemptId
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.reports.event_file import EventFileReader
-from dataward.reports.gantt_svg import draw_run
-from dataward.reports.known_tasks import find_task
 from dataward.reports.progress import Failure, RunProgress
 from dataward.reports.run_summary import RunSummary
-from dataward.reports.why import why
 from dataward.runs.run_directory import RunDirectory, RunRecord, RunState
 
 
@@ -59,10 +59,14 @@ class RunReport:
 
     def why(self, task: str) -> str:
         """One sentence: why the task ran, was skipped or failed. Raises UnknownTaskError."""
+        from dataward.reports.why import why
+
         return why(self.events(), self.workflow, task)
 
     def logs(self, task: str) -> TaskLogs:
         """What the task printed in the last run in which it ran. Raises UnknownTaskError."""
+        from dataward.reports.known_tasks import find_task
+
         find_task(self.workflow, task)
         if self.record is not None:
             for record in reversed(with_runs_before(self.record)):
@@ -75,6 +79,8 @@ class RunReport:
 
     def draw(self, path: str | Path) -> None:
         """Draw the run into an SVG file: what every node did when."""
+        from dataward.reports.gantt_svg import draw_run
+
         Path(path).write_text(draw_run(list(self.events())), encoding="utf-8")
 
 

@@ -21,11 +21,11 @@ class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the erro
     """The traceback of a call's error, from the runner process."""
 
     def __init__(self, trace: str) -> None:
-        self.trace = trace
+        self.tb = trace  # the name that it has in the standard library
         super().__init__(trace)
 
     def __str__(self) -> str:
-        return f'\n"""\n{self.trace}"""'
+        return f'\n"""\n{self.tb}"""'
 
 
 class LargeResult:

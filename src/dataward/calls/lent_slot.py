@@ -15,7 +15,8 @@ from dataward.calls.functions import Function
 from dataward.calls.future import Kept, LargeResult
 from dataward.live.call_pipes import CallerPipes
 from dataward.live.call_results import InFile, Result
-from dataward.live.making_calls import CALLS, Bundle, Call, Known, encode_bundle
+from dataward.live.making_calls import Bundle, Call, Known, encode_bundle
+from dataward.live.orders import CALLS
 from dataward.model.ids import NodeId
 from dataward.model.operations import TaskSpec
 from dataward.model.workflow import TaskId
@@ -75,7 +76,7 @@ class LentSlot:
             children=(),
             inputs=(),
             outputs=(),
-            runtime_seconds=0.0,
+            estimated_seconds=0.0,
             cores=1,
             memory_bytes=0,
             retries=0,

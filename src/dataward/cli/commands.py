@@ -14,6 +14,8 @@ COMMANDS = {
     "bound": "Compute the MATRIX paper's bound on any scheduler.",
     "convert": "Write any workflow file as WfFormat.",
     "simulate": "Run a workflow on simulated machines.",
+    "strategies": "List the ways to schedule, and their papers.",
+    "reproduce": "Repeat the papers' experiments.",
     "trace": "Turn a run's events into a trace for Perfetto.",
     "seeds": "Check every invariant under many seeded faults.",
     "runs": "List past runs and the one under way.",

@@ -1,5 +1,6 @@
 """The ``dataward`` command: everything else is loaded where Ctrl-C is caught."""
 
+import gc
 import sys
 
 TYPE_CHECKING = False  # for type checkers it is True; ``typing`` itself is not loaded here
@@ -8,16 +9,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
+GC_THRESHOLD = 50_000  # Python's 700 would search for cycles all the while modules are loaded
+
 
 def main(arguments: "Sequence[str] | None" = None) -> "NoReturn":
     """Run one command and exit; neither bad input nor Ctrl-C ever shows a traceback."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        gc.set_threshold(GC_THRESHOLD)
     try:
         from dataward.cli.command_line import run_command_line
 
         code: int | None = run_command_line(given)
         if arguments is None:
             _let_ctrl_c_end_python()
+            gc.freeze()  # Python's end would search every object for cycles: 30 ms
     except KeyboardInterrupt:
         code = None
     if code is None:  # not above, where the exception still holds all that was interrupted

@@ -1,17 +1,15 @@
-"""Tries seeds on all cores: each draws a workflow, a cluster and faults."""
+"""Tries seeds on all cores: each draws a workflow, a cluster, estimates and faults."""
 
-import os
-import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context
 
+from dataward.api.all_cores import cores_here, deaf_to_ctrl_c
 from dataward.cli.seed_workflows import Workflows
 from dataward.generate import generate
 from dataward.model.workflow import Workflow
-from dataward.sim.campaign import impatient, run_trial, small_cluster
+from dataward.sim.campaign import drawn_estimates, impatient, run_trial, small_cluster
 from dataward.sim.earlier_run import EarlierRun, drawn_earlier_run
 from dataward.sim.faults import parse_faults
 from dataward.sim.healing import Healing
@@ -60,8 +58,7 @@ def verdicts_of(
         return
     seeds, names = zip(*chosen, strict=True)
     given = seeds, names, [faults] * len(chosen), [workflows] * len(chosen)
-    cores = len(os.sched_getaffinity(0))
-    pool = ProcessPoolExecutor(cores, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(cores_here(), mp_context=get_context("spawn"))
     try:
         with deaf_to_ctrl_c():
             results = pool.map(try_seed, *given, chunksize=CHUNK)
@@ -69,17 +66,6 @@ def verdicts_of(
     finally:
         with deaf_to_ctrl_c():  # which has been heard: the seeds under way take a second or two
             pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
-    """Put Ctrl-C off. Processes that are started meanwhile never hear it."""
-    resource_tracker.ensure_running()  # which would let Ctrl-C through again when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def try_seed(seed: int, name: str, faults: str, workflows: Workflows = Workflows.MIXED) -> Verdict:
@@ -91,7 +77,10 @@ def try_seed(seed: int, name: str, faults: str, workflows: Workflows = Workflows
         if workflows is not Workflows.APPLICATIONS:
             earlier = drawn_earlier_run(workflow, seed)
         plan = parse_faults(faults)
-        trial = run_trial(workflow, small_cluster(seed), strategy, plan, seed, earlier=earlier)
+        trial = run_trial(
+            workflow, small_cluster(seed), strategy, plan, seed,
+            earlier=earlier, estimates=drawn_estimates(seed),
+        )  # fmt: skip
     except Exception as error:
         return Verdict(seed, name, workflow.name, f"{type(error).__name__}: {error}")
     return Verdict(seed, name, workflow.name, "", trial.checks, trial.faults, trial.healing)

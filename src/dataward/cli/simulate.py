@@ -27,7 +27,9 @@ def simulate_command(
         Placement, Option(help="Where inputs are: at an edge server, or spread over nodes.")
     ] = Placement.EDGE,
     copies: Annotated[int, Option(help="Copies of each spread input.", min=1)] = 1,
-    strategy: Annotated[str, Option(help="One or more strategies, with commas between.")] = "adage",
+    strategy: Annotated[
+        str, Option(help="Strategies, with commas between them, or all: best first.")
+    ] = "adage",
     seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
     faults: Annotated[
         str,
@@ -38,43 +40,55 @@ def simulate_command(
         Option("--set", help="A node setting, as backups_max=1; --set x=1 lists them."),
     ] = None,
     retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
+    estimates: Annotated[
+        str,
+        Option(
+            help="How well plan and nodes know run times and sizes: exact, unknown, or the sigma"
+            " of a lognormal error, as 0.5."
+        ),
+    ] = "exact",
     events: Annotated[Path | None, Option(help="Write every event to this file.")] = None,
     plot: Annotated[Path | None, Option(help="Draw the run into this SVG file.")] = None,
     json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Run a workflow on simulated machines, by one or several strategies.
 
-    The nodes run their real code; time, disks, links and faults are simulated.
+    The nodes run their real code; time, disks, links and faults are simulated. The workflow says
+    how long tasks really run and how much they really write. With --estimates, plan and nodes do
+    not know that beforehand: nodes learn run times from the tasks that they have run, and sizes
+    when files are committed. Sizes of the workflow's inputs are always known.
 
     Examples:
 
     - `dataward simulate montage.json --nodes 64`
     - `dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`
+    - `dataward simulate montage.json --strategy all --plot all.svg`
     - `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
     - `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
+    - `dataward simulate montage.json --nodes 64 --estimates 0.5`
 
     Strategies:
     """
     from dataward.api.simulate import cores_for, lower_bound_seconds
-    from dataward.api.strategy import chosen_strategy
+    from dataward.api.strategy import changed_strategies
     from dataward.cli.output import print_json, print_warnings, reading_file, stderr_console
     from dataward.cli.simulating import (
         chosen_platform,
+        draw_results,
         print_results,
         result_as_json,
         shown_simulation,
     )
     from dataward.errors import SettingError
     from dataward.formats import read_workflow
+    from dataward.plan.estimates import parse_estimates
     from dataward.sim.faults import parse_faults
-    from dataward.strategies.registry import STRATEGIES
 
-    chosen = [chosen_strategy(name, set_ or []) for name in strategy.split(",") if name]
-    if not chosen:
-        raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
-    if len(chosen) > 1 and (events or plot):
-        raise SettingError("--events and --plot record one run: give one strategy")
+    chosen = changed_strategies(strategy, set_ or [])
+    if len(chosen) > 1 and events:
+        raise SettingError("--events records one run: give one strategy")
     parse_faults(faults)
+    known = parse_estimates(estimates)
     with reading_file(file):
         workflow = read_workflow(file)
         cores = cores or cores_for(workflow)
@@ -85,15 +99,20 @@ def simulate_command(
     for each in chosen:
         began = time.perf_counter()
         report, count = shown_simulation(
-            workflow, machines, each, seed=seed, faults=faults, retries=retries,
-            events=events, plot=plot,
+            workflow, machines, each, seed=seed, faults=faults, retries=retries, estimates=known,
+            events=events, keep=plot is not None,
         )  # fmt: skip
-        results.append((report.summary, count, time.perf_counter() - began))
+        results.append((report, count, time.perf_counter() - began))
+    results.sort(key=lambda result: result[0].summary.makespan_seconds)
+    if plot is not None:
+        draw_results(plot, [report for report, _, _ in results])
     if json:
-        print_json([result_as_json(summary, bound, n, wall) for summary, n, wall in results])
+        print_json(
+            [result_as_json(each.summary, bound, n, wall, known) for each, n, wall in results]
+        )
     else:
         print_results(
-            workflow, machines, seed, faults, bound, [summary for summary, _, _ in results]
+            workflow, machines, seed, faults, known, bound, [each.summary for each, _, _ in results]
         )
     for path in filter(None, (events, plot)):
         stderr_console().print(f"wrote {path}", soft_wrap=True)

@@ -1,6 +1,6 @@
 """Simulates a workflow with one strategy, and prints the results of several."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +17,14 @@ from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.workflow import Workflow
+from dataward.plan.estimates import Estimates
+from dataward.reports.comparison_svg import draw_comparison
 from dataward.reports.event_file import EventFileWriter
 from dataward.reports.gantt_svg import draw_run
 from dataward.reports.run_summary import RunSummary
 from dataward.strategies.strategy import Strategy
+
+COLUMNS_MAX = 4  # strategies that are columns of a table; more of them are its rows
 
 
 def chosen_platform(
@@ -40,17 +44,21 @@ def shown_simulation(
     seed: int,
     faults: str,
     retries: int,
+    estimates: Estimates,
     events: Path | None,
-    plot: Path | None,
+    keep: bool,
 ) -> tuple[RunReport, int]:
-    """One simulated run, shown while it goes on; and how many events it had."""
+    """One simulated run, shown while it goes on; and how many events it had.
+
+    The report has the events themselves only if they are to be kept.
+    """
     kept: list[Event] = []
     counter = _Counter()
     sinks: list[Emit] = [counter.add]
     with ExitStack() as stack:
         if events is not None:
             sinks.append(stack.enter_context(EventFileWriter(events)).add)
-        if plot is not None:
+        if keep:
             sinks.append(kept.append)
         sinks.append(stack.enter_context(_Bar(strategy.name, len(workflow))).add)
         report = simulated(
@@ -60,12 +68,17 @@ def shown_simulation(
             seed=seed,
             faults=faults,
             retries=retries,
+            estimates=estimates,
             sinks=sinks,
             events=kept,
         )
-    if plot is not None:
-        write_text(plot, draw_run(kept))
     return report, counter.count
+
+
+def draw_results(plot: Path, reports: Sequence[RunReport]) -> None:
+    """Draw one run, or several one above the other."""
+    runs = [report.events() for report in reports]
+    write_text(plot, draw_run(runs[0]) if len(runs) == 1 else draw_comparison(runs))
 
 
 class _Counter:
@@ -107,7 +120,9 @@ class _Bar:
                 self._progress.update(self._task, completed=self._finished)
 
 
-def result_as_json(summary: RunSummary, bound: float, count: int, wall: float) -> dict[str, Any]:
+def result_as_json(
+    summary: RunSummary, bound: float, count: int, wall: float, estimates: Estimates
+) -> dict[str, Any]:
     """The result for programs: first the keys that other programs rely on, then the rest."""
     return {
         "strategy": summary.strategy,
@@ -123,6 +138,7 @@ def result_as_json(summary: RunSummary, bound: float, count: int, wall: float) -
         "events": count,
         "wall_seconds": wall,
         "seed": summary.seed,
+        "estimates": str(estimates),
         "cores": summary.cores,
         "tasks": summary.tasks,
         "complete": summary.complete,
@@ -144,13 +160,14 @@ def print_results(
     platform: Platform,
     seed: int,
     faults: str,
+    estimates: Estimates,
     bound: float,
     results: list[RunSummary],
 ) -> None:
     console = stdout_console()
     console.print(
         f"{workflow.name}: {len(workflow):,} tasks on {len(platform.machines):,} nodes, "
-        f"{platform.cores:,} cores; seed {seed}, faults {faults}",
+        f"{platform.cores:,} cores; seed {seed}, faults {faults}, estimates {estimates}",
         style="bold",
         soft_wrap=True,
     )
@@ -177,8 +194,13 @@ def print_results(
         ]
     if any(r.failed for r in results):
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
-    headings = ("", *(result.strategy for result in results))
-    print_table(headings, [(name, *map(show, results)) for name, show in rows])
+    if len(results) <= COLUMNS_MAX:
+        headings = ("", *(result.strategy for result in results))
+        print_table(headings, [(name, *map(show, results)) for name, show in rows])
+    else:
+        names = [name.strip() for name, _ in rows]
+        cells = [(r.strategy, *(show(r) for _, show in rows)) for r in results]
+        print_table(("strategy", *names), cells, spare=[*reversed(names[2:])])
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
 
 

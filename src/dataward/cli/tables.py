@@ -18,13 +18,15 @@ _UNBOUNDED = 100_000
 Row = Sequence[str]
 
 
-def print_table(headings: Row, rows: Sequence[Row], *, spare: Sequence[str] = ()) -> None:
-    """Print a table on stdout: the first column flush left, the others flush right.
+def print_table(
+    headings: Row, rows: Sequence[Row], *, spare: Sequence[str] = (), left: bool = False
+) -> None:
+    """Print a table on stdout: the first column flush left, the others flush right or ``left``.
 
     ``spare`` names the columns that may be left out, the first of them first.
     """
     console = stdout_console()
-    for line, is_heading in table_lines(headings, rows, _room(console), spare):
+    for line, is_heading in table_lines(headings, rows, _room(console), spare, left=left):
         console.print(line, style="bold" if is_heading else "", soft_wrap=True)
 
 
@@ -36,21 +38,21 @@ def _room(console: Console) -> int:
 
 
 def table_lines(
-    headings: Row, rows: Sequence[Row], room: int, spare: Sequence[str] = ()
+    headings: Row, rows: Sequence[Row], room: int, spare: Sequence[str] = (), *, left: bool = False
 ) -> Iterator[tuple[str, bool]]:
     """The lines of the table, each with whether it is a heading."""
     cells = [headings, *rows]
     widths = [max(cell_len(row[i]) for row in cells) for i in range(len(headings))]
     kept = _kept(headings, widths, room, spare)
     if _width(widths, kept) <= room:
-        yield from _lines(cells, widths, kept)
+        yield from _lines(cells, widths, kept, left=left)
     elif all(_width(widths, [0, i]) <= room for i in kept[1:]):
         for number, block in enumerate(_blocks(widths, kept, room)):
             if number == 1:
                 yield from _wrapped("(too wide for this terminal: the columns go on below)", room)
             if number:
                 yield "", False
-            yield from _lines(cells, widths, block)
+            yield from _lines(cells, widths, block, left=left)
     else:
         yield from _lists(headings, rows, kept)
     left_out = [heading for i, heading in enumerate(headings) if i not in kept]
@@ -83,13 +85,14 @@ def _blocks(widths: Sequence[int], columns: Sequence[int], room: int) -> list[li
 
 
 def _lines(
-    cells: Sequence[Row], widths: Sequence[int], columns: Sequence[int]
+    cells: Sequence[Row], widths: Sequence[int], columns: Sequence[int], *, left: bool
 ) -> Iterator[tuple[str, bool]]:
     first, *others = columns
     for number, row in enumerate(cells):
         line = padded(row[first], widths[first])
         for i in others:
-            line += " " * (_GAP + widths[i] - cell_len(row[i])) + row[i]
+            space = " " * (widths[i] - cell_len(row[i]))
+            line += " " * _GAP + (row[i] + space if left else space + row[i])
         yield line.rstrip(), number == 0
 
 

@@ -6,14 +6,19 @@ paper's workload, read 53,390 files: 36 to 101 per task, 78.4327 on average. All
 588,900 files: up to 181 per task, 124 on average. Some 90% of files are read by six tasks or more.
 A smaller Coadd is the beginning of a larger one with the same seed. Beyond 44,000 tasks the strip
 goes on as it did after the first 6,000.
+
+The paper does not say how the tasks lie on the sky. With ``strips`` above 1, several strips are
+scanned side by side, as the survey's camera does with its columns, and take turns in the list of
+tasks. Each strip then has the first 6,000 tasks' figures in small, whatever its length.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
+from dataward.errors import SettingError
 from dataward.generate.shape import Draft, Parameter, Shape, Values
 
 Counts = NDArray[np.int64]
@@ -42,6 +47,7 @@ FIRST = Stretch(tasks=6_000, files=53_390, reads=470_596, least=36, most=101, ou
 LATER = Stretch(tasks=38_000, files=535_510, reads=4_985_404, least=50, most=181, out_of_turn=1.0)
 
 SMOOTHING_TASKS = 200
+STRIP_MIN = 20  # tasks; a shorter strip has not enough files for so many in view
 
 # The paper models no outputs; here every task writes a small one.
 OUTPUT_BYTES = 1000
@@ -49,11 +55,11 @@ OUTPUT_BYTES = 1000
 
 def in_view(random: RandomState, stretch: Stretch) -> Counts:
     """How many files each task reads: a smooth curve with the stretch's sum, least and most."""
-    count = stretch.tasks + 2 * SMOOTHING_TASKS
-    steps = random.randint(-1000, 1001, count, dtype=np.int64)
+    smoothing = min(SMOOTHING_TASKS, stretch.tasks // 4)
+    steps = random.randint(-1000, 1001, stretch.tasks + 2 * smoothing, dtype=np.int64)
     for _ in range(2):  # integers only, so that ranks do not depend on rounding
         total = np.cumsum(steps)
-        steps = total[SMOOTHING_TASKS:] - total[:-SMOOTHING_TASKS]
+        steps = total[smoothing:] - total[:-smoothing]
     curve = np.cumsum(steps - steps.sum() // len(steps))[: stretch.tasks]
     counts = np.empty(stretch.tasks, dtype=np.int64)
     counts[np.argsort(curve, kind="stable")] = _spread(stretch)
@@ -89,14 +95,14 @@ def arriving(counts: Counts, before: int, files: int) -> Counts:
     return result
 
 
-def views(random: RandomState, tasks: int) -> tuple[Counts, Counts]:
+def views(random: RandomState, tasks: int, first: Stretch = FIRST) -> tuple[Counts, Counts]:
     """For every file, the first task that reads it, and the first task after the last that does."""
     counts: list[Counts] = []
     arrivals: list[Counts] = []
     keys: list[NDArray[np.float64]] = []
     made = files = before = 0
     while made < tasks:
-        stretch = LATER if made else FIRST
+        stretch = LATER if made else first
         counts.append(in_view(random, stretch))
         arrivals.append(arriving(counts[-1], before, stretch.files))
         wait = random.random_sample(stretch.files) * stretch.out_of_turn
@@ -113,22 +119,35 @@ def views(random: RandomState, tasks: int) -> tuple[Counts, Counts]:
 
 
 def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
-    begin, end = views(random, tasks)
-    seen = int(np.searchsorted(begin, tasks))
-    begin, end = begin[:seen], np.minimum(end[:seen], tasks)
+    strips = int(values["strips"])
+    length = -(-tasks // strips)
+    if strips > 1 and length < STRIP_MIN:
+        raise SettingError(f"coadd: {strips} strips need {STRIP_MIN * strips} tasks, not {tasks}")
+    first = FIRST if strips == 1 else in_small(FIRST, length)
+    begin, end = views(random, length, first)
+    seen = int(np.searchsorted(begin, length))
+    begin, end = begin[:seen], np.minimum(end[:seen], length)
     assert (end > begin).all(), "a file left the view before it came into view"
     lasting = end - begin
     starts = np.cumsum(lasting) - lasting
     readers = np.arange(int(lasting.sum())) + np.repeat(begin - starts, lasting)
     order = np.argsort(readers, kind="stable")
     read = np.repeat(np.arange(seen), lasting)[order].tolist()
-    bounds = np.searchsorted(readers[order], np.arange(tasks + 1)).tolist()
+    bounds = np.searchsorted(readers[order], np.arange(length + 1)).tolist()
     size = round(values["file_mb"] * 1e6)
-    names = [draft.file(f"fpC_{i:07d}.fit", size) for i in range(seen)]
+    names = [draft.file(f"fpC_{i:07d}.fit", size) for i in range(strips * seen)]
     for t in range(tasks):
-        inputs = [names[f] for f in read[bounds[t] : bounds[t + 1]]]
+        place, strip = divmod(t, strips)
+        inputs = [names[strip * seen + f] for f in read[bounds[place] : bounds[place + 1]]]
         out = draft.file(f"coadd_{t:07d}.fit", OUTPUT_BYTES)
         draft.task("coadd", len(inputs) * values["seconds_per_file"], inputs, (out,))
+
+
+def in_small(stretch: Stretch, tasks: int) -> Stretch:
+    """A stretch of another length, with as many files in view, new files and reads per task."""
+    share = tasks / stretch.tasks
+    files, reads = round(share * stretch.files), round(share * stretch.reads)
+    return replace(stretch, tasks=tasks, files=files, reads=reads)
 
 
 SHAPE = Shape(
@@ -139,6 +158,7 @@ SHAPE = Shape(
     fill=fill,
     parameters=(
         Parameter("file_mb", 25.0, "size of every input in MB; 5, 25 or 50 in the paper", low=0),
+        Parameter("strips", 1, "strips of sky side by side, which take turns", low=1),
         Parameter("seconds_per_file", 1.0, "run time per input: 1000 MFLOP at 1000 MFLOPS", low=0),
     ),
 )

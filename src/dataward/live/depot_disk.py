@@ -93,6 +93,9 @@ class DepotDisk:
         if lost:
             raise InputLost(lost)
 
+    def output_bytes(self, task: TaskSpec) -> int:
+        return sum(written.size_bytes for written in self._written[task.id])
+
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         """List a task's outputs as this node's; its commit is proposed only after this.
 
@@ -275,15 +278,30 @@ def _sync_and_name(path: str, depot: str) -> tuple[str, str]:
 def files_in_depot(depot: Path) -> Iterator[Place]:
     """The files in a depot directory, with the digests that their names tell.
 
-    What was still coming in when a process ended is removed.
+    What was still coming in when a process ended is removed. Files that may be written to are left
+    out: see `published_in_depot`.
     """
     if not depot.is_dir():
         return
     for left in (depot / "incoming").glob("*"):
         left.unlink()
+    yield from (place for place, is_writable in _listed(depot) if not is_writable)
+
+
+def published_in_depot(depot: Path) -> Iterator[Place]:
+    """The files in a depot directory that may be written to.
+
+    A file becomes so when it is published as a result; from then on the user may edit it. It leaves
+    the depot a moment later, unless its process is killed meanwhile.
+    """
+    if depot.is_dir():
+        yield from (place for place, is_writable in _listed(depot) if is_writable)
+
+
+def _listed(depot: Path) -> Iterator[tuple[Place, bool]]:
     for entry in os.scandir(depot):
         status = entry.stat(follow_symlinks=False)
-        # One that may be written to was published as a result, and perhaps edited there since.
-        if stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IWUSR:
+        if stat.S_ISREG(status.st_mode):
             digest = digest_in(entry.name)
-            yield Place(entry.path, status.st_size, digest, False, status.st_mtime_ns)
+            place = Place(entry.path, status.st_size, digest, False, status.st_mtime_ns)
+            yield place, bool(status.st_mode & stat.S_IWUSR)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from dataward.live.libc import libc
 
@@ -18,6 +19,20 @@ def sync_path(path: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def replace_content(path: Path, content: bytes) -> None:
+    """Replace a file's content, or make the file. Raises OSError.
+
+    Whatever happens, the file has its old content or the new; when this returns, it has the new.
+    """
+    draft = path.with_name(path.name + ".new")
+    with open(draft, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    sync_path(str(path.parent))
 
 
 def sync_files(paths: Sequence[str]) -> None:

@@ -24,9 +24,8 @@ import msgspec
 
 from dataward.live.call_pipes import RunnerPipes
 from dataward.live.call_results import UNCHANGING, InFile, Result, pickled
+from dataward.live.orders import CALLS
 from dataward.live.standard_streams import open_python_streams
-
-CALLS = "dataward-calls"  # the first word of a command; the second is the stem of the pipes' paths
 
 _FUNCTIONS_MAX = 1000
 

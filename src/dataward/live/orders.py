@@ -15,6 +15,8 @@ from dataward.model.launch import Launch
 
 HEAD = Layout("<I")
 ORDER, CANCEL, RECALL, REPORT = range(4)
+# The first word of the command of an order to make calls; the second is the stem of their pipes.
+CALLS = "dataward-calls"
 
 
 class Limits(NamedTuple):

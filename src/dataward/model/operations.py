@@ -7,10 +7,12 @@ or finds less. ``docs/node.md`` describes the order in which operations follow o
 """
 
 from enum import IntEnum
+from math import inf
 from zlib import crc32
 
 import msgspec
 
+from dataward.model.estimate import UNKNOWN_SECONDS
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.launch import Launch
 from dataward.model.states import TaskState
@@ -50,7 +52,11 @@ class Earlier(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
-    """What the client submits about a task: ADAGE's Table 2 without the fields that change."""
+    """What the client submits about a task: ADAGE's Table 2 without the fields that change.
+
+    ``estimated_seconds`` is 0 if nothing is known of the task's run time. ``estimated_spread`` is
+    the sigma of a lognormal error around it: 0 if the run time is certain.
+    """
 
     id: TaskId
     type: str
@@ -58,7 +64,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     children: tuple[TaskId, ...]
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
-    runtime_seconds: float
+    estimated_seconds: float
     cores: int
     memory_bytes: int
     retries: int
@@ -68,6 +74,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     command: tuple[str, ...] = ()
     earlier: Earlier | None = None
     launch: Launch | None = None
+    estimated_spread: float = 0.0
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
@@ -96,9 +103,11 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     priority: float
     task: TaskId
     replica: bool = False
-    seconds: float = 0.0  # estimated run time
+    seconds: float = UNKNOWN_SECONDS  # estimated run time
     generation: int = 1  # the generation that running this entry would complete
     shelf: Shelf = Shelf.SHARED
+    spread: float = inf  # of ``seconds``, as in `Estimate`
+    task_type: str = ""  # by which nodes learn run times
 
 
 # --- about a task --------------------------------------------------------------------------------

@@ -211,10 +211,13 @@ class Depot:
         for copy in hints:
             if copy.file in sources and copy.node != NOWHERE:
                 sources[copy.file].append(copy.node)
-        unknown = [file for file in files if not sources[file.id]]
+        unknown = [f for f in files if not (sources[f.id] or self._is_from_origin(f))]
         if unknown:
             await self._look(unknown, sources)
         return sources
+
+    def _is_from_origin(self, file: InputFile) -> bool:
+        return self.settings.inputs_from_origin and not file.producer
 
     async def _look(self, files: list[InputFile], into: dict[FileId, list[NodeId]]) -> None:
         answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
@@ -248,7 +251,7 @@ class Depot:
             arrival.set()
 
     def _keep_copy(self, file: InputFile) -> None:
-        """Hold a file that has arrived, and tell the others.
+        """Hold a file that has arrived, and tell the others, unless it will not stay.
 
         If a task has made it here meanwhile, it is held already, and stays the original it is.
         """
@@ -258,7 +261,10 @@ class Depot:
         owner = file.producer or file.id
         self._hold(file.id, _Held(file.size_bytes, owner, original=False))
         self._stored(file.id, file.size_bytes)
-        self.outbox.announce(owner, Copy(file.id, self.world.node))
+        if self.settings.caching:
+            self.outbox.announce(owner, Copy(file.id, self.world.node))
+        else:
+            self.drop(file.id)
 
     async def _try_sources(self, file: InputFile, sources: list[NodeId]) -> None:
         """Try every known copy, in random order so that the load spreads, several times over."""
@@ -267,9 +273,7 @@ class Depot:
             if round_:
                 if order:  # they may serve it later; with nobody known, waiting is in vain
                     await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
-                found: dict[FileId, list[NodeId]] = {}
-                await self._look([file], found)
-                sources = found[file.id]
+                sources = (await self._sources([file], ()))[file.id]
             order = sorted(node for node in set(sources) if node != self.world.node)
             self.world.random.shuffle(order)
             if not file.producer and ORIGIN not in order:
@@ -288,7 +292,7 @@ class Depot:
 
     async def store_outputs(self, spec: TaskSpec) -> tuple[OutputFile, ...]:
         """The files a task wrote, now stored here. They count only once committed."""
-        size_bytes = sum(file.size_bytes for file in spec.outputs)
+        size_bytes = self.world.disk.output_bytes(spec)
         self.make_room(size_bytes)
         self.used_bytes += size_bytes
         try:
@@ -306,7 +310,7 @@ class Depot:
                     self._let_go(file.id)
             self.used_bytes += file.size_bytes
             self._stored(file.id, file.size_bytes)
-        self.used_bytes -= size_bytes  # the real sizes may differ from the declared ones
+        self.used_bytes -= size_bytes  # which was set aside for them
         return outputs
 
     def recall(self, task: TaskId, files: Sequence[OutputFile]) -> list[OutputFile]:

@@ -62,6 +62,8 @@ class Executor:
             await self._try(entry)
         finally:
             self.state.attempts.end(entry.task)
+            if self.state.is_out_of_work:
+                self.state.outbox.hurry()
 
     async def _try(self, entry: QueueEntry) -> None:
         identity = self.state.identity
@@ -165,6 +167,8 @@ class Executor:
         finally:
             self.capacity.give_back(spec)
         self.capacity.learn(result.wall_seconds)
+        if not result.error:
+            self.state.learn(spec, result.wall_seconds)
         tell_measured(self.world, spec.id, attempt, result)
         return result
 

@@ -10,9 +10,9 @@ from heapq import heapify, heappop, heappush
 from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
+from dataward.node.learned_times import LearnedTimes
+from dataward.node.waiting_load import WaitingLoad
 from dataward.world import Kernel
-
-UNKNOWN_SECONDS = 1.0  # the load of a task whose run time is not known
 
 
 class TakeOrder(Enum):
@@ -29,7 +29,11 @@ class ReadyQueue:
     """
 
     def __init__(
-        self, kernel: Kernel, past_max: int = 1000, order: TakeOrder = TakeOrder.URGENCY
+        self,
+        kernel: Kernel,
+        past_max: int = 1000,
+        order: TakeOrder = TakeOrder.URGENCY,
+        times: LearnedTimes | None = None,
     ) -> None:
         self._past_max = past_max
         self._order = order
@@ -47,7 +51,7 @@ class ReadyQueue:
         self._patient: list[tuple[float, TaskId, int]] = []
         self._shared: set[TaskId] = set()
         self._givable: set[TaskId] = set()
-        self.load_seconds = 0.0
+        self._load = WaitingLoad(times or LearnedTimes())
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -59,6 +63,15 @@ class ReadyQueue:
     def stays(self) -> int:
         """How many entries have come so far."""
         return self._stays
+
+    @property
+    def load_seconds(self) -> float:
+        """How long all queued tasks should run, one after another, by what is known now."""
+        return self._load.seconds
+
+    def weigh_again(self) -> bool:
+        """Whether the load is another, by run times learned since the tasks were queued."""
+        return self._load.weigh_again()
 
     @property
     def givable(self) -> int:
@@ -80,7 +93,7 @@ class ReadyQueue:
                 self._givable.add(entry.task)
                 self._tidy()
                 self.offered.set()
-        self.load_seconds += weight(entry)
+        self._load.add(entry)
         self.grown.set()
         self.hungry.clear()
 
@@ -136,7 +149,7 @@ class ReadyQueue:
         del self._entries[entry.task]
         self._shared.discard(entry.task)
         self.keep(entry.task)
-        self.load_seconds = self.load_seconds - weight(entry) if self._entries else 0.0
+        self._load.remove(entry)
         if not self._entries:
             self.grown.clear()
 
@@ -170,10 +183,15 @@ class ReadyQueue:
         }
 
 
-def weight(entry: QueueEntry) -> float:
-    return entry.seconds or UNKNOWN_SECONDS
-
-
 def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED) -> QueueEntry:
     """A task's queue entry, for its next generation."""
-    return QueueEntry(task.priority, task.task, False, task.seconds, task.generation + 1, shelf)
+    return QueueEntry(
+        task.priority,
+        task.task,
+        False,
+        task.seconds,
+        task.generation + 1,
+        shelf,
+        task.spread,
+        task.task_type,
+    )

@@ -16,6 +16,8 @@ class NodeSettings:
     staging_ahead: int = 1  # ours: tasks whose inputs are brought in while all cores are busy
     lead_seconds: float = 0.0  # ours: how much work the runner is given before cores are free
     transfers_max: int = 8  # ours: files a node fetches at a time
+    caching: bool = True  # off: what was fetched for a task goes when no task reads it any more
+    inputs_from_origin: bool = False  # on: workflow inputs come from the origin, not other nodes
     fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost
     retry_seconds: float = 0.5  # ours: between such tries, and between failed calls to the store
     retry_seconds_max: float = 10.0

@@ -3,10 +3,11 @@
 The node's components share this state. Nothing here waits; the components do.
 """
 
-from dataward.model.operations import Commit, QueueEntry, Shelf
+from dataward.model.operations import Commit, QueueEntry, Shelf, TaskSpec
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
 from dataward.node.identity import Identity
+from dataward.node.learned_times import LearnedTimes
 from dataward.node.outbox import Outbox
 from dataward.node.pool import Pool
 from dataward.node.ready_queue import ReadyQueue, TakeOrder
@@ -21,7 +22,8 @@ class NodeState:
         self, world: World, settings: NodeSettings, order: TakeOrder = TakeOrder.URGENCY
     ) -> None:
         self.identity = Identity(world.node, world.incarnation)
-        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order)
+        self.times = LearnedTimes()
+        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order, self.times)
         self.pool = Pool(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
@@ -39,6 +41,11 @@ class NodeState:
         """Whether no attempt is under way, and no outcome on its way to the store."""
         return not self.attempts and not self.outbox.is_busy
 
+    @property
+    def is_out_of_work(self) -> bool:
+        """Whether no attempt is under way, and none will begin with what the node has."""
+        return not self.attempts and (not self.queue or self.is_draining)
+
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
         waits = task in self.queue or task in self.pool
@@ -54,6 +61,12 @@ class NodeState:
     def remove(self, task: TaskId, up_to_generation: int) -> bool:
         """Whether a waiting task was taken out: only if it waits for this generation or earlier."""
         return self.queue.remove(task, up_to_generation) or self.pool.remove(task, up_to_generation)
+
+    def learn(self, task: TaskSpec, seconds: float) -> None:
+        """Record how long a task ran here, and weigh the waiting ones by it."""
+        self.times.learn(task.type, seconds, task.estimated_seconds)
+        if self.queue.weigh_again():
+            self.outbox.load_changed()
 
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the node keeps that must be 0 when there is no work left."""

@@ -70,7 +70,7 @@ def adage_plan(
     good in both, may then be missed.
     """
     columns = _per_node(nodes, bandwidth_bytes_per_second, cores, speed)
-    _check_width(columns[1], workflow)
+    check_width(columns[1], workflow)
     cluster = _Cluster(*columns, queue_transfers=queue_transfers)
     priority = latest_starts(workflow)
     rank = np.empty(len(workflow), dtype=np.int64)
@@ -83,7 +83,7 @@ def adage_plan(
 
 def lone_node_plan(workflow: Workflow, cores: int) -> Plan:
     """ADAGE's plan for a single node, which decides only the order."""
-    _check_width([cores], workflow)
+    check_width([cores], workflow)
     return Plan(latest_starts(workflow), np.zeros(len(workflow), dtype=np.int32), None)
 
 
@@ -116,7 +116,7 @@ def _check_nodes(nodes: int) -> None:
         raise SettingError(f"{nodes} nodes can run nothing; give at least 1")
 
 
-def _check_width(cores: list[int], workflow: Workflow) -> None:
+def check_width(cores: list[int], workflow: Workflow) -> None:
     widest = int(workflow.cores.max())
     if max(cores) < widest:
         raise SettingError(f"a task needs {widest} cores, but no node has more than {max(cores)}")

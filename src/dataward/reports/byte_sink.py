@@ -1,5 +1,6 @@
 """Writes a file piece by piece, compressed if its name ends in .gz."""
 
+import os
 from gzip import GzipFile
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -38,6 +39,14 @@ class ByteSink:
         """Hand everything to the operating system, so that it survives this process."""
         try:
             self._out.flush()  # GzipFile also flushes the file below it
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    def sync(self) -> None:
+        """Write everything through to the disk, so that it survives a power cut."""
+        self.flush()
+        try:
+            os.fsync(self._raw.fileno())
         except OSError as error:
             raise self._refusal(error) from error
 

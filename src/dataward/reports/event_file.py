@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from gzip import BadGzipFile, GzipFile
-from io import SEEK_END, BufferedReader
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 import msgspec
 
@@ -22,6 +22,7 @@ from dataward.reports.byte_sink import BUFFER_BYTES, ByteSink
 
 VERSION = 2  # grows when an event changes so that old files would be misread
 _NAME = "dataward-events"
+_HOLE = b"\0"  # no JSON has it
 _GZIP_MAGIC = b"\x1f\x8b"
 _FIRST_LINE_BYTES_MAX = 64
 _NO_EVENTS = "holds no list of dataward events"
@@ -31,8 +32,8 @@ class EventFileWriter:
     """Appends events to a file as they come: ``with EventFileWriter(path) as file: file.add(e)``.
 
     Up to 64 kB wait in memory. A live run calls ``flush`` regularly, so that a crash loses little;
-    a simulation need not. ``append`` continues the file of a resumed run, after its last whole
-    line.
+    a simulation need not. ``append`` continues the file of a resumed run, after the last line of
+    those that `EventFileReader` reads.
     """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
@@ -70,6 +71,11 @@ class EventFileWriter:
         self._buffer.clear()
         self._sink.flush()
 
+    def sync(self) -> None:
+        """Write everything through to the disk, so that it survives a power cut."""
+        self.flush()
+        self._sink.sync()
+
     def close(self) -> None:
         try:
             self._sink.write(self._buffer)
@@ -90,10 +96,10 @@ class EventFileWriter:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Cut off an incomplete last line, which a killed run may have left."""
+    """Cut off an incomplete last line, which a killed run may have left, or all from a hole on."""
     try:
         with path.open("r+b") as file:
-            end = file.seek(0, SEEK_END)
+            end = _hole_in(file)
             while end:
                 start = max(0, end - BUFFER_BYTES)
                 file.seek(start)
@@ -106,11 +112,22 @@ def _cut_torn_line(path: Path) -> None:
         raise OutputError(str(path), error.strerror or str(error)) from error
 
 
+def _hole_in(file: BinaryIO) -> int:
+    """Where a power cut has left zeros in place of lines; the file's end if it has not."""
+    place = 0
+    while chunk := file.read(BUFFER_BYTES):
+        if _HOLE in chunk:
+            return place + chunk.index(_HOLE)
+        place += len(chunk)
+    return place
+
+
 class EventFileReader:
     """Iterates over the events of a file, any number of times, with one event in memory at a time.
 
     A truncated file, such as that of a killed run, gives every whole event and then adds a sentence
-    to ``warnings``. Anything else that is wrong raises a FormatError that names the line.
+    to ``warnings``. So does one with a hole, as a power cut leaves it: up to there. Anything else
+    that is wrong raises a FormatError that names the line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,7 +160,7 @@ class EventFileReader:
                 try:
                     event = decode(line)
                 except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                    if not line.endswith(b"\n"):
+                    if _HOLE in line or not line.endswith(b"\n"):
                         raise EOFError from error
                     raise self._not_an_event(number, error) from error
                 yield event

@@ -4,18 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
-from dataward.model.events import Event, NodeJoined, NodeLost, RunStarted
+from dataward.model.events import Event
 from dataward.model.ids import NodeId
 from dataward.model.quantities import show_bytes, show_seconds
-from dataward.model.states import AttemptOutcome
 from dataward.reports.attempts import (
     ONE_CORE_EACH,
-    Attempt,
-    AttemptBook,
     CoresOf,
-    Step,
 )
 from dataward.reports.chart_frame import (
     BAR_COLOURS,
@@ -36,11 +30,12 @@ from dataward.reports.chart_frame import (
     row_names,
     rule,
     shorten,
-    x_of,
 )
-from dataward.reports.core_time import CoreTime, Floats, Outage, Use, core_time, use_of
+from dataward.reports.core_time import CoreTime, Outage, Use, use_of
+from dataward.reports.drawn_run import DrawnRun, gathered, use_by_row
 from dataward.reports.gantt_bars import Bar, Span, lanes_of, merged, pack
-from dataward.reports.run_summary import RunSummary, RunTally
+from dataward.reports.run_summary import RunSummary
+from dataward.reports.stacked_areas import stacked
 from dataward.reports.svg import FAINT, document, element, text, title
 
 NODES_MAX = 64  # with more nodes, a row stands for several
@@ -54,72 +49,22 @@ GAP = 0.7  # of a core's height, between nodes
 TITLES_MAX = 4000  # only this many bars, the widest, have a text under the pointer
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Everything that is drawn."""
-
-    summary: RunSummary
-    node_cores: dict[NodeId, int]
-    attempts: list[Attempt]
-    outages: list[Outage]
-    cores_of: CoresOf
-    end_seconds: float
-
-    def x(self, at: float) -> float:
-        return x_of(at / self.end_seconds)
-
-
 def draw_run(events: Iterable[Event], cores_of: CoresOf = ONE_CORE_EACH) -> str:
     """A run as an SVG document: nodes over time, and under them the use of all cores.
 
     Few nodes are drawn core by core, with stage-in and stage-out under the cores. Many nodes, or
     nodes with very many tasks, are drawn as strips that show the share of each use.
     """
-    run = _gathered(events, cores_of)
+    run = gathered(events, cores_of)
     if not run.node_cores:
         return document(WIDTH, 80.0, [text(MARGIN, 40, "The event list names no node.")])
     rows = _rows([*run.node_cores])
     by_bars = len(rows) == len(run.node_cores) and _room_for_bars(run)
-    use = _use(run, rows, SLICES)
-    heading, top = _heading(run, _use(run, rows, 1), by_bars=by_bars)
+    use = use_by_row(run, rows, SLICES)
+    heading, top = _heading(run, use_by_row(run, rows, 1), by_bars=by_bars)
     lanes, bottom = _bars(run, top) if by_bars else _strips(run, rows, use, top)
     curve, end = _curve(run, use.over_all_rows(), bottom + 34)
     return document(WIDTH, end, [*heading, *lanes, *marks(run.end_seconds, top, bottom), *curve])
-
-
-# --- from events ------------------------------------------------------------------------------
-
-
-def _gathered(events: Iterable[Event], cores_of: CoresOf) -> _Run:
-    attempts: list[Attempt] = []
-
-    def on_step(attempt: Attempt, step: Step, at: float) -> None:
-        if step is Step.ENDED:
-            attempts.append(attempt)
-
-    tally, book = RunTally(cores_of), AttemptBook(on_step)
-    node_cores: dict[NodeId, int] = {}
-    down: dict[NodeId, float] = {}
-    outages: list[Outage] = []
-    for event in events:
-        tally.add(event)
-        book.add(event)
-        if type(event) is RunStarted:
-            node_cores |= {facts.id: facts.cores for facts in event.nodes}
-        elif type(event) is NodeLost:
-            down.setdefault(event.node, event.at)
-        elif type(event) is NodeJoined:
-            node_cores.setdefault(event.node, 1)  # no event tells the cores of a late node
-            if event.node in down:
-                since = down.pop(event.node)
-                outages.append(Outage(event.node, since, max(event.at, since)))
-    summary = tally.summary()
-    now = summary.makespan_seconds
-    book.end_all(now, AttemptOutcome.UNDER_WAY)
-    outages += [Outage(node, since, max(now, since)) for node, since in down.items()]
-    for node in (*(attempt.node for attempt in attempts), *(outage.node for outage in outages)):
-        node_cores.setdefault(node, 1)
-    return _Run(summary, node_cores, attempts, outages, cores_of, now or 1.0)
 
 
 def _rows(nodes: Sequence[NodeId]) -> list[Sequence[NodeId]]:
@@ -128,13 +73,7 @@ def _rows(nodes: Sequence[NodeId]) -> list[Sequence[NodeId]]:
     return [nodes[i : i + size] for i in range(0, len(nodes), size)]
 
 
-def _use(run: _Run, rows: Sequence[Sequence[NodeId]], slices: int) -> CoreTime:
-    row_of = {node: i for i, row in enumerate(rows) for node in row}
-    edges = np.linspace(0.0, run.end_seconds, slices + 1)
-    return core_time(run.attempts, run.outages, run.node_cores, row_of, edges, run.cores_of)
-
-
-def _room_for_bars(run: _Run) -> bool:
+def _room_for_bars(run: DrawnRun) -> bool:
     cores = sum(run.node_cores.values())
     return cores * CORE_HEIGHT_MIN <= LANES_HEIGHT and len(run.attempts) <= cores * PLOT
 
@@ -142,7 +81,7 @@ def _room_for_bars(run: _Run) -> bool:
 # --- heading ----------------------------------------------------------------------------------
 
 
-def _heading(run: _Run, use: CoreTime, *, by_bars: bool) -> tuple[list[str], float]:
+def _heading(run: DrawnRun, use: CoreTime, *, by_bars: bool) -> tuple[list[str], float]:
     """The title, the figures, and a bar of all core time by use, which is also the legend."""
     all_rows = use.over_all_rows()
     parts = [
@@ -228,7 +167,7 @@ class _Lane:
         return self.cores + THIN * lanes_of(self.moving) + GAP
 
 
-def _bars(run: _Run, top: float) -> tuple[list[str], float]:
+def _bars(run: DrawnRun, top: float) -> tuple[list[str], float]:
     lanes = _lanes(run)
     core = LANES_HEIGHT / sum(lane.units for lane in lanes)
     core = min(max(core, CORE_HEIGHT_MIN), CORE_HEIGHT_MAX)
@@ -257,14 +196,14 @@ def _bars(run: _Run, top: float) -> tuple[list[str], float]:
     return [*parts, *painter.groups(), *crosses], tops[-1] - core * GAP
 
 
-def _outage(run: _Run, outage: Outage, top: float, height: float) -> str:
+def _outage(run: DrawnRun, outage: Outage, top: float, height: float) -> str:
     x, stop = run.x(outage.since), run.x(outage.until)
     story = title(f"{outage.node} was down for {show_seconds(outage.until - outage.since)}")
     fill = COLOURS[Use.DOWN]
     return element("rect", story, x=x, y=top, width=stop - x, height=height, fill=fill)
 
 
-def _lanes(run: _Run) -> list[_Lane]:
+def _lanes(run: DrawnRun) -> list[_Lane]:
     running: dict[NodeId, list[Span]] = {node: [] for node in run.node_cores}
     moving: dict[NodeId, list[Span]] = {node: [] for node in run.node_cores}
     outages: dict[NodeId, list[Outage]] = {node: [] for node in run.node_cores}
@@ -299,7 +238,7 @@ def _lanes(run: _Run) -> list[_Lane]:
 class _Painter:
     """Collects bars: one group per colour, and in it one path for all bars without text."""
 
-    def __init__(self, run: _Run, told_seconds: float) -> None:
+    def __init__(self, run: DrawnRun, told_seconds: float) -> None:
         self._run = run
         self._told_seconds = told_seconds
         self._silent: dict[str, list[str]] = {}
@@ -351,7 +290,7 @@ def _story(bar: Bar) -> str:
 
 
 def _strips(
-    run: _Run, rows: Sequence[Sequence[NodeId]], use: CoreTime, top: float
+    run: DrawnRun, rows: Sequence[Sequence[NodeId]], use: CoreTime, top: float
 ) -> tuple[list[str], float]:
     height = min(max(LANES_HEIGHT / len(rows), 14.0), 48.0)
     tops = [top + i * height for i in range(len(rows) + 1)]
@@ -360,7 +299,7 @@ def _strips(
     row_of = {node: i for i, row in enumerate(rows) for node in row}
     for i, row in enumerate(rows):
         strip = CoreTime({u: use.spent[u][i : i + 1] for u in Use}, use.there_were[i : i + 1])
-        drawn = _stacked(strip, tops[i], height - 3)
+        drawn = stacked(strip, tops[i], height - 3)
         parts.append(element("g", title(_row_story(names[i], len(row), strip)), *drawn))
     parts += [
         cross(run.x(outage.since), tops[row_of[outage.node]] + height / 2) for outage in run.outages
@@ -383,43 +322,13 @@ def _row_story(name: str, nodes: int, strip: CoreTime) -> str:
     return f"{name} ({counted(nodes, 'node')}): {shares or 'idle'}"
 
 
-def _stacked(use: CoreTime, top: float, height: float) -> list[str]:
-    """One row's shares as stacked areas; the share of nodes that are down hangs from the top."""
-    parts = [element("rect", x=LEFT, y=top, width=PLOT, height=height, fill=PALE)]
-    level = np.zeros(use.there_were.shape[1])
-    areas = []
-    for kind in Use:
-        if kind is not Use.DOWN and use.spent[kind].any():
-            level = level + use.shares(kind)[0]
-            areas.append((kind, _area(level, top + height, -height)))
-    # Draw the highest area first and each lower one over it, so that no gaps show between colours.
-    parts += [element("path", d=area, fill=COLOURS[kind]) for kind, area in reversed(areas)]
-    if use.spent[Use.DOWN].any():
-        area = _area(use.shares(Use.DOWN)[0], top, height)
-        parts.append(element("path", d=area, fill=COLOURS[Use.DOWN]))
-    return parts
-
-
-def _area(shares: Floats, base: float, height: float) -> str:
-    """The outline of an area: for each slice of time, a step of its share of the height."""
-    width = PLOT / shares.size
-    steps = [f"M{LEFT:g},{base:.1f}"]
-    last = f"{base:.1f}"
-    for i, share in enumerate(np.clip(shares, 0.0, 1.0).tolist()):
-        y = f"{base + height * share:.1f}"
-        if y != last:
-            steps.append(f"H{LEFT + i * width:.1f}V{y}")
-            last = y
-    return "".join(steps) + f"H{RIGHT:g}V{base:.1f}Z"
-
-
 # --- all cores together -----------------------------------------------------------------------
 
 
-def _curve(run: _Run, use: CoreTime, top: float) -> tuple[list[str], float]:
+def _curve(run: DrawnRun, use: CoreTime, top: float) -> tuple[list[str], float]:
     height = 150.0
     parts = [text(LEFT, top - 8, "All cores", font_size=12, font_weight=600)]
-    parts += _stacked(use, top, height)
+    parts += stacked(use, top, height)
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
         parts.append(rule(LEFT, y, RIGHT, y))

@@ -1,7 +1,6 @@
 """Finds the task that a person typed."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from dataward.errors import DatawardError
 from dataward.model.workflow import TaskId, Workflow
@@ -32,6 +31,8 @@ def find_task(workflow: Workflow, name: str) -> int:
 
 def close_to(name: str, candidates: Sequence[str]) -> list[str]:
     """Those of the candidates that somebody who typed this name may have meant."""
+    from difflib import get_close_matches  # few commands need it
+
     if len(candidates) > _NAMES_COMPARED_MAX:
         lead = name[:3].lower()
         candidates = [task for task in candidates if task[:3].lower() == lead]

@@ -4,29 +4,16 @@ An intermediate file is removed once every task that reads it has committed. The
 that failed stay, so that the task can be tried again without making them again.
 """
 
-import os
-import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
-from dataward.errors import OutputError
 from dataward.live.depot_disk import Place
-from dataward.live.durability import sync_files, sync_path
-from dataward.live.packed_tree import unpack
-from dataward.live.sandbox import EXECUTABLE
-from dataward.live.trees import remove_tree
-from dataward.model.directories import is_directory
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.runs.keeping import Keeping
 from dataward.runs.preparation import Preparation
-from dataward.stores.journal import make_directory
+from dataward.runs.publishing import Publisher
 
-# Not the file's own name with a suffix: that name may already have the greatest length allowed.
-DRAFT_NAME = ".dataward-new"
-OLD_NAME = ".dataward-old"
 SYNCED_TOGETHER = 256  # results in one sync, which costs as much for many files as for a few
 
 
@@ -60,14 +47,14 @@ class Housekeeping:
     def __init__(
         self,
         workflow: Workflow,
-        outputs: Path,
+        publisher: Publisher,
         is_wanted: Callable[[FileId], bool],
         depots: Depots,
         keeping: Keeping,
         seconds_of: Callable[[TaskId], float],
     ) -> None:
         self._workflow = workflow
-        self._outputs = outputs
+        self._publisher = publisher
         self._is_wanted = is_wanted
         self._depots = depots
         self._keeping = keeping
@@ -76,7 +63,7 @@ class Housekeeping:
         self._maker = [row[0] if row else -1 for row in workflow.producers.rows()]
         self._is_done = bytearray(len(workflow))
         self._stay: set[int] = set()  # files that were made again
-        self._unsynced: list[str] = []  # published, but a power cut might still take them away
+        self._unsynced: list[FileId] = []  # published, but a power cut might still take them away
         self._to_drop: list[FileId] = []  # published files, to drop once they are synced
 
     def on_complete(self, task: TaskId) -> None:
@@ -117,7 +104,7 @@ class Housekeeping:
     def settle(self) -> None:
         """Sync the published files, then drop them from the depots."""
         if self._unsynced:
-            self._depots.later(partial(sync_published, self._unsynced))
+            self._depots.later(partial(self._publisher.sync, self._unsynced))
         for file in self._to_drop:
             self._depots.drop(file)
         self._unsynced, self._to_drop = [], []
@@ -135,85 +122,26 @@ class Housekeeping:
         place = self._depots.find(file) if self._is_wanted(file) else None
         if place is None:
             return False
-        path = self._outputs / file
-        if place.path == str(path):
-            return True  # an earlier run has published it
-        put = publish_tree if is_directory(file) else partial(publish, stays=stays)
-        self._depots.later(partial(put, place, path))
-        self._unsynced.append(str(path))
+        if place.path != str(self._publisher.outputs / file):  # else an earlier run published it
+            self._depots.later(partial(self._publisher.publish, file, place, stays=stays))
+        self._unsynced.append(file)
         return True
 
 
-def sync_published(paths: Sequence[str]) -> None:
-    """Write published files and their names through to the disk. Raises OutputError."""
-    try:
-        sync_files([file for path in paths for file in _with_contents(path)])
-        for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
-            sync_path(directory)
-    except OSError as error:
-        where = os.path.dirname(paths[0])
-        raise OutputError(where, error.strerror or str(error)) from error
-
-
-def _with_contents(path: str) -> list[str]:
-    """A file; or a directory with everything in it."""
-    found = [path]
-    for place, directories, files in os.walk(path):
-        found += [os.path.join(place, name) for name in (*directories, *files)]
-    return found
-
-
 def publish_known(
-    prepared: Preparation, is_wanted: Callable[[FileId], bool], outputs: Path
+    prepared: Preparation, is_wanted: Callable[[FileId], bool], publisher: Publisher
 ) -> None:
-    """Publish results of an earlier run that was killed before it had published them."""
+    """Publish results of an earlier run that was killed before it had published them.
+
+    It may also have published results and not synced them, so all of them are synced.
+    """
     published = []
     for outcome in prepared.decision.skip.values():
         for file in outcome.outputs:
             place = prepared.outside.get(file.id)
-            if is_wanted(file.id) and place is not None and not place.outside:
-                put = publish_tree if is_directory(file.id) else partial(publish, stays=True)
-                put(place, outputs / file.id)
-                published.append(str(outputs / file.id))
+            if is_wanted(file.id) and place is not None:
+                if not place.outside:
+                    publisher.publish(file.id, place, stays=True)
+                published.append(file.id)
     if published:
-        sync_published(published)
-
-
-def publish(place: Place, path: Path, *, stays: bool) -> None:
-    """Put a file of the depot at ``path``, for the user to read, edit or remove.
-
-    A file that ``stays`` in the depot, or has another name there, is copied: a user who edits the
-    published file must not edit the depot's.
-    """
-    draft = path.parent / DRAFT_NAME
-    try:
-        make_directory(path.parent)
-        with suppress(FileNotFoundError):
-            os.unlink(draft)  # from a run that was killed
-        status = os.stat(place.path)
-        if stays or place.outside or status.st_nlink > 1:
-            shutil.copyfile(place.path, draft)
-        else:
-            os.link(place.path, draft)
-        os.chmod(draft, 0o644 | status.st_mode & EXECUTABLE)
-        os.replace(draft, path)
-    except OSError as error:
-        raise OutputError(str(path), error.strerror or str(error)) from error
-
-
-def publish_tree(place: Place, path: Path) -> None:
-    """Put a packed directory of the depot at ``path``, in place of what is there."""
-    draft, old = path.parent / DRAFT_NAME, path.parent / OLD_NAME
-    try:
-        make_directory(path.parent)
-        remove_tree(draft)  # from a run that was killed
-        remove_tree(old)
-        unpack(place.path, str(draft))
-        if path.is_dir() and not path.is_symlink():
-            os.rename(path, old)
-        else:
-            path.unlink(missing_ok=True)
-        os.rename(draft, path)
-        remove_tree(old)
-    except OSError as error:
-        raise OutputError(str(path), error.strerror or str(error)) from error
+        publisher.sync(published)

@@ -1,12 +1,14 @@
 """The files that earlier runs left behind; that one is named by a digest is no proof."""
 
 import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from dataward.live.depot_disk import Place, files_in_depot
+from dataward.live.depot_disk import Place, files_in_depot, published_in_depot
 from dataward.live.packed_tree import tree_fingerprint
+from dataward.live.sandbox import EXECUTABLE, READ_ONLY
 from dataward.model.directories import is_directory
 from dataward.model.workflow import FileId
 from dataward.runs.deciding import Presence
@@ -17,7 +19,8 @@ from dataward.runs.run_directory import RunDirectory
 class LeftFiles:
     """Looks for files by content, in the depots and among the outputs of a run directory.
 
-    A file in a depot that does not hold what its name says is removed, if that is allowed.
+    A file in a depot that does not hold what its name says is removed, if that is allowed. One that
+    may be written to counts only if nobody else has it: it was to be published, but was not.
     """
 
     def __init__(
@@ -37,7 +40,10 @@ class LeftFiles:
         """Where this content is: in a depot, or under its name in ``outputs/``."""
         if digest not in self._found:
             self._found[digest] = self._in_depots(digest)
-        return self._found[digest] or self._published(file, digest)
+        place = self._found[digest] or self._published(file, digest)
+        if place is None:
+            place = self._found[digest] = self._taken_back(digest)
+        return place
 
     def _published(self, file: FileId, digest: str) -> Place | None:
         path = self._directory.outputs / file
@@ -58,6 +64,16 @@ class LeftFiles:
                     os.unlink(place.path)
         return None
 
+    def _taken_back(self, digest: str) -> Place | None:
+        """A result in a depot that was made ready for the user, but has not got to ``outputs/``."""
+        for place in self._unpublished.get(digest, ()):
+            path = Path(place.path)
+            if path.stat().st_nlink == 1 and self._digest_of(path) == digest:
+                if self._may_remove:
+                    path.chmod(READ_ONLY | path.stat().st_mode & EXECUTABLE)
+                return place
+        return None
+
     def _digest_of(self, path: Path, file: str = "") -> str:
         try:
             return self._digests.digest_as(file, path)
@@ -67,8 +83,15 @@ class LeftFiles:
     @cached_property
     def _depots(self) -> dict[str, list[Place]]:
         """The files in the depots by the digests they are called by, also of other runs' nodes."""
+        return self._by_digest(files_in_depot)
+
+    @cached_property
+    def _unpublished(self) -> dict[str, list[Place]]:
+        return self._by_digest(published_in_depot)
+
+    def _by_digest(self, files_in: Callable[[Path], Iterable[Place]]) -> dict[str, list[Place]]:
         root, found = self._directory.depot, dict[str, list[Place]]()
         for depot in sorted(root.iterdir()) if root.is_dir() else ():
-            for place in files_in_depot(depot):
+            for place in files_in(depot):
                 found.setdefault(place.digest, []).append(place)
         return found

@@ -2,7 +2,7 @@
 
 outputs/       the workflow's results, under the names that the workflow gives them
 depot/NODE/    files between tasks, named by content; those dearest to make are kept for reruns
-work/          the private directories of running tasks
+work/          the private directories of running tasks, and results on their way to outputs/
 store/         the journal of the run under way; merged into `outcomes` when it ends
 outcomes       the last outcome of every task, so that it need not run again
 stale          outputs that the workflow no longer makes, until they are removed
@@ -21,9 +21,10 @@ from pathlib import Path
 import msgspec
 
 from dataward.errors import DatawardError, FormatError, OutputError
+from dataward.live.durability import replace_content, sync_path
 from dataward.model.ids import AttemptId
 from dataward.model.workflow import TaskId
-from dataward.stores.journal import DirectoryLock, is_locked
+from dataward.stores.journal import DirectoryLock, is_locked, make_directory
 
 _MARKER = "dataward.json"
 _PLAIN = re.compile(r"[A-Za-z0-9_.,=+-]")
@@ -108,12 +109,22 @@ class RunRecord:
             raise FormatError(str(path), f"cannot be read ({error})") from error
 
     def write_facts(self, facts: RunFacts) -> None:
-        draft = self.path / "run.json.new"
+        """Replace the facts, durably. Raises OutputError."""
+        path = self.path / "run.json"
         try:
-            draft.write_bytes(msgspec.json.format(msgspec.json.encode(facts)) + b"\n")
-            draft.replace(self.path / "run.json")
+            replace_content(path, msgspec.json.format(msgspec.json.encode(facts)) + b"\n")
         except OSError as error:
-            raise OutputError(str(draft), error.strerror or str(error)) from error
+            raise OutputError(str(path), error.strerror or str(error)) from error
+
+    def begin(self, facts: RunFacts) -> None:
+        """Let the record count as a run, once all of it is safe. Raises OutputError."""
+        try:
+            sync_path(str(self.events))
+            sync_path(str(self.path))
+            self.write_facts(facts)
+            sync_path(str(self.directory))
+        except OSError as error:
+            raise OutputError(str(self.path), error.strerror or str(error)) from error
 
     def is_under_way(self) -> bool:
         """Whether the facts say that the run is running, and its process still exists."""
@@ -140,6 +151,10 @@ class RunDirectory:
         return self.path / "work"
 
     @property
+    def drafts(self) -> Path:
+        return self.work / "drafts"
+
+    @property
     def store(self) -> Path:
         return self.path / "store"
 
@@ -159,14 +174,22 @@ class RunDirectory:
         return (self.path / _MARKER).is_file()
 
     def make(self) -> None:
-        """Make the directory, or take over one that is empty. Raises OutputError."""
+        """Make the directory, or take over one that is empty. Raises OutputError.
+
+        Nothing is put into it before a power cut can no longer take it away, nor its marker: what
+        would be left is a directory that holds other things. A process that was killed may have
+        made directories and not synced them.
+        """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path)
             if not self.exists():
                 if any(self.path.iterdir()):
                     problem = "it holds other things; name a new or an empty directory with --out"
                     raise OutputError(str(self.path), problem)
                 (self.path / _MARKER).write_text('{"version": 1}\n')
+            for place in (self.path.parent, self.path, self.depot):
+                if place.is_dir():
+                    sync_path(str(place))
         except OSError as error:
             raise OutputError(str(self.path), error.strerror or str(error)) from error
 
@@ -188,7 +211,7 @@ class RunDirectory:
         return runs[-1]
 
     def new_record(self) -> RunRecord:
-        """A new record. It counts as a run, and can be resumed, once its facts are written."""
+        """A new record. It counts as a run, and can be resumed, once it has begun."""
         numbers = [int(p.name) for p in self.path.iterdir() if p.name.isdecimal()]
         record = RunRecord(self.path / str(max(numbers, default=0) + 1))
         try:

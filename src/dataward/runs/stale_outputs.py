@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from dataward.errors import OutputError
+from dataward.live.durability import replace_content, sync_files, sync_path
 from dataward.live.trees import remove_tree
 from dataward.model.workflow import FileId, Workflow
 from dataward.runs.input_digests import InputDigests, InputFileError, lies_at
@@ -37,28 +39,37 @@ def note_stale_outputs(
             if file.id not in made and lies_at(file.id, directory.outputs / file.id):
                 found[file.id] = file.digest
     if found != noted:
-        directory.stale.write_bytes(msgspec.json.encode(found))
+        try:
+            replace_content(directory.stale, msgspec.json.encode(found))
+        except OSError as error:
+            raise OutputError(str(directory.stale), error.strerror or str(error)) from error
 
 
 def clear_stale_outputs(
     directory: RunDirectory, workflow: Workflow, digests: InputDigests
 ) -> StaleOutputs:
-    """Remove what was noted, except what somebody has changed or the workflow makes again."""
+    """Remove what was noted, except what somebody has changed or the workflow makes again.
+
+    The note goes last, when a power cut can no longer bring back what was removed.
+    """
     noted = _load(directory.stale)
     if not noted:
         return StaleOutputs()
     made = {workflow.file_ids[file] for file in workflow.outputs.targets.tolist()}
-    removed, changed = [], []
+    removed, changed, changes = list[FileId](), list[FileId](), dict[str, None]()
     for file, digest in noted.items():
         path = directory.outputs / file
-        if file in made or not lies_at(file, path):
+        if file in made:
             continue
-        if _digest(file, path, digests) == digest:
-            _remove(path)
+        if lies_at(file, path):
+            if _digest(file, path, digests) != digest:
+                changed.append(file)
+                continue
+            _remove(path, directory.drafts)
             removed.append(file)
-            _remove_empty(path.parent, directory.outputs)
-        else:
-            changed.append(file)
+        _remove_empty(path.parent, directory.outputs)
+        changes |= dict.fromkeys(map(str, path.relative_to(directory.path).parents))
+    sync_files([str(directory.path / place) for place in changes])
     directory.stale.unlink()
     return StaleOutputs(tuple(removed), tuple(changed))
 
@@ -70,11 +81,15 @@ def _load(path: Path) -> Mapping[FileId, str]:
         return {}
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        remove_tree(path)
-    else:
+def _remove(path: Path, drafts: Path) -> None:
+    """Remove a file, or a directory as a whole: half of one would pass for one that was edited."""
+    if not path.is_dir():
         path.unlink()
+        return
+    drafts.mkdir(parents=True, exist_ok=True)
+    path.rename(drafts / "stale")
+    sync_path(str(path.parent))
+    remove_tree(drafts / "stale")
 
 
 def _digest(file: FileId, path: Path, digests: InputDigests) -> str:
@@ -85,7 +100,9 @@ def _digest(file: FileId, path: Path, digests: InputDigests) -> str:
 
 
 def _remove_empty(directory: Path, outputs: Path) -> None:
+    """Remove the directory, and those it is in, up to the first that holds something else."""
     with suppress(OSError):
         while directory != outputs:
-            directory.rmdir()
+            with suppress(FileNotFoundError):
+                directory.rmdir()
             directory = directory.parent

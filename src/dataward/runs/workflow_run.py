@@ -13,9 +13,8 @@ from pathlib import Path
 
 from dataward.errors import FormatError, OwnFaultError
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.runner_pool import RunnerPool, close_pools
-from dataward.live.session import Session, SessionFiles, SessionSettings, Slice, runner_pools
+from dataward.live.runner_pool import RunnerPool, close_pools, runner_pools
+from dataward.live.session import Session, SessionFiles, SessionSettings
 from dataward.live.trees import remove_tree
 from dataward.model.events import (
     Event,
@@ -32,34 +31,24 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
+from dataward.plan.estimates import EXACT, as_estimated
 from dataward.runs.housekeeping import Housekeeping, publish_known
-from dataward.runs.keeping import Keep, Keeping, trim_depots
-from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
-from dataward.runs.preparation import WHOLE, Preparation, Preparer, Request, located_files
+from dataward.runs.keeping import Keeping, trim_depots
+from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.runs.preparation import Preparation, Preparer, located_files
+from dataward.runs.publishing import Publisher
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
+from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
-from dataward.stores.embedded import EmbeddedStore
-from dataward.strategies.strategy import Strategy
+from dataward.stores.embedded import CommittedTask, EmbeddedStore
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often
 EVENTS_UNTOLD_MAX = 10_000
 Sink = Callable[[Sequence[Event]], None]
 """Called with many events at a time: one by one would take longer than some tasks do."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    machine: Slice
-    strategy: Strategy
-    runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
-    retries: int = 0
-    keep: Keep = Keep()  # noqa: RUF009 - frozen
-    request: Request = WHOLE
-    start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
-    began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +94,7 @@ class WorkflowRun:
         self._preparer = preparer
         # Tasks have working directories of their own, so no path may be relative.
         self._directory = RunDirectory(directory.path.absolute())
+        self._publisher = Publisher(self._directory.outputs, self._directory.drafts)
         self._record = RunRecord(record.path.absolute())
         self._options = options
         self._pools = pools
@@ -159,7 +149,7 @@ class WorkflowRun:
             try:
                 prepared = self._preparer.prepare(outcomes, self._options.machine.node_ids)
                 self._emit_decision(prepared, is_first=not outcomes)
-                publish_known(prepared, self._preparer.is_wanted, self._directory.outputs)
+                publish_known(prepared, self._preparer.is_wanted, self._publisher)
                 self._was_reopened = False
                 if prepared.remaining is not None:
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
@@ -223,7 +213,7 @@ class WorkflowRun:
         stack.callback(session.close)
         housekeeping = Housekeeping(
             remaining,
-            directory.outputs,
+            self._publisher,
             self._preparer.is_wanted,
             session,
             keeping,
@@ -248,9 +238,10 @@ class WorkflowRun:
         options = self._options
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
-        plan = options.strategy.plan(remaining, options.machine.platform(), located, 0)
+        known = as_estimated(remaining, EXACT, 0)
+        plan = options.strategy.plan(known.for_planning(), options.machine.platform(), located, 0)
         specs = task_specs(
-            remaining,
+            known,
             plan,
             node_ids,
             backups_max=options.strategy.settings.backups_max,

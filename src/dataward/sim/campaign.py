@@ -16,6 +16,7 @@ from dataward.node.probing import Probing
 from dataward.node.settings import NodeSettings
 from dataward.node.weights import Metric
 from dataward.plan.bounds import makespan_bounds
+from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.healing import (
@@ -56,6 +57,7 @@ def run_trial(
     make_shard: Callable[[int], Shard] = Shard,
     sinks: tuple[Callable[[Event], None], ...] = (),
     earlier: EarlierRun = NO_EARLIER_RUN,
+    estimates: Estimates = EXACT,
 ) -> Trial:
     """The trial of one seed under a fault plan; it goes on until the nodes have nothing left to do.
 
@@ -77,6 +79,7 @@ def run_trial(
         seed,
         make_shard=make_shard,
         earlier=earlier,
+        estimates=estimates,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
@@ -191,17 +194,40 @@ def small_cluster(seed: int, nodes: int = 8) -> Platform:
     )
 
 
+def drawn_estimates(seed: int) -> Estimates:
+    """How well run times and sizes are known in the trial of this seed: of half of them, exactly.
+
+    The others know nothing, or are wrong by factors of up to 2, 10 and more than 100.
+    """
+    random = seeded(seed, "how good estimates are")
+    wrong = (UNKNOWN, Estimates(0.3), Estimates(1.0), Estimates(3.0))
+    return random.choice((EXACT,) * len(wrong) + wrong)
+
+
 def impatient(strategy: Strategy, seed: int) -> Strategy:
-    """The same strategy with short leases, so that a short run sees many of them expire."""
+    """The same strategy with short leases, so that a short run sees many of them expire.
+
+    What is drawn is drawn in an order that never changes: seeds that once failed stay the same.
+    """
     random = seeded(seed, "settings")
     lease = random.choice((10.0, 30.0, 125.0))
     rare = seeded(seed, "rare settings")
+    claim_max, patrol_limit = rare.choice((1, 2, 1024)), rare.choice((1, 2048))
+    transfers_max = rare.choice((1, 8))
+    neighbourhood, neighbours = rare.choice(tuple(Neighbourhood)), rare.choice((0, 7))
+    past_entries_max = rare.choice((0, 1000))
+    mover = strategy.mover
+    if isinstance(mover, Giving):
+        replication = mover.replication and random.random() < 0.8
+        mover = replace(
+            mover, neighbourhood=neighbourhood, neighbours=neighbours, replication=replication
+        )
     settings: NodeSettings = replace(
         strategy.settings,
-        claim_max=rare.choice((1, 2, 1024)),
-        patrol_limit=rare.choice((1, 2048)),
-        transfers_max=rare.choice((1, 8)),
-        past_entries_max=rare.choice((0, 1000)),
+        claim_max=claim_max,
+        patrol_limit=patrol_limit,
+        transfers_max=transfers_max,
+        past_entries_max=past_entries_max,
         lease_seconds=lease,
         validation_seconds=lease / 2,
         staging_ahead=random.choice((0, 1, 4)),
@@ -209,19 +235,12 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
-    return replace(strategy, settings=settings, mover=_varied(strategy.mover, seed))
+    return replace(strategy, settings=settings, mover=_varied(mover, seed))
 
 
 def _varied(mover: Mover, seed: int) -> Mover:
-    """The mover with some of its settings drawn."""
+    """The mover with some of its own settings drawn."""
     random = seeded(seed, "mover")
-    if isinstance(mover, Giving):
-        return replace(
-            mover,
-            neighbourhood=random.choice(tuple(Neighbourhood)),
-            neighbours=random.choice((0, 7)),
-            replication=mover.replication and random.random() < 0.8,
-        )
     if isinstance(mover, SuitedPulling):
         return replace(mover, metric=random.choice(tuple(Metric)), choose=random.choice((1, 2)))
     if isinstance(mover, CachedPulling):

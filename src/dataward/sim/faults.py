@@ -30,6 +30,7 @@ class FaultPlan:
     slow_seconds: float = 500.0
     background: float = 0.0  # mean share of every node's speed that other programs take
     background_seconds: float = 100.0  # mean time until that share changes
+    background_steady: int = 0  # 1: it changes after exactly that time, on every node at once
     disk_full: float = 0.0
     disk_seconds: float = 200.0
     mute: float = 0.0  # up, but serves no files
@@ -250,7 +251,9 @@ class _Injector:
         share = min(2 * self.plan.background * random.random(), 0.95)
         self._background[node] = 1 / (1 - share)
         self._set_speed(node)
-        pause = random.expovariate(1 / self.plan.background_seconds)
+        pause = self.plan.background_seconds
+        if not self.plan.background_steady:
+            pause = random.expovariate(1 / pause)
         kernel = self.simulation.kernel
         kernel.call_at(kernel.now() + pause, self.change_background, node, random)
 

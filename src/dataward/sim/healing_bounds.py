@@ -110,8 +110,12 @@ def outlived(run: HealedRun) -> float:
 
 
 def moved_again_bytes(run: HealedRun) -> float:
-    """A file is fetched to where it is also made only if its maker runs once more."""
-    return inf if run.healing.repeated or run.healing.reopened else 0
+    """A file is fetched to where it is also made only if its maker runs once more.
+
+    What has gone behind a node's back is fetched again from whoever has another copy.
+    """
+    explained = run.healing.repeated or run.healing.reopened or run.trouble.spoils
+    return inf if explained else 0
 
 
 def late_load_seconds(run: HealedRun) -> float:

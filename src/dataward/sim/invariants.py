@@ -65,6 +65,7 @@ class Checker:
     forgotten: dict[AttemptId, NodeId] = field(default_factory=dict)  # commits not said again yet
     _ledgers: dict[int, Ledger] = field(default_factory=dict)
     _ever_committed: set[TaskId] = field(default_factory=set)
+    _ever_accepted: set[AttemptId] = field(default_factory=set)
     _condemned: set[tuple[NodeId, int]] = field(default_factory=set)
     _held: dict[NodeId, set[FileId]] = field(default_factory=dict)
     _running: dict[NodeId, dict[AttemptId, int]] = field(default_factory=dict)
@@ -114,13 +115,21 @@ class Checker:
         if op.recalled and (op.task in self.must_run):
             raise InvariantBroken(f"{op.task} was recalled from an earlier run, but had to run")
         self._check_parents(op.task, "was committed")
+        if op.attempt not in self._ever_accepted:
+            # A commit that a shard forgot and is told of again was safe when it was accepted. By
+            # now another attempt on the node may be writing the same files: if these are lost,
+            # whoever needs them has the task run again.
+            self._check_synced(op)
+        self._ever_accepted.add(op.attempt)
+        ledger.commits[key] = op.attempt
+        ledger.closed.add(op.task)
+        self._ever_committed.add(op.task)
+
+    def _check_synced(self, op: Commit) -> None:
         unsafe = self.unsafe_files_of(op.node)
         for file in op.outputs:
             if file.id in unsafe:
                 raise InvariantBroken(f"{op.task} was committed before {file.id} was synced")
-        ledger.commits[key] = op.attempt
-        ledger.closed.add(op.task)
-        self._ever_committed.add(op.task)
 
     def _on_begin(self, op: Begin, ledger: Ledger) -> None:
         if op.task in ledger.closed:

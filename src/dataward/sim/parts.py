@@ -13,6 +13,7 @@ from dataward.sim.digests import digest_of
 from dataward.sim.fabric import Fabric
 from dataward.sim.interference import Interference
 from dataward.sim.sim_machine import SimMachine
+from dataward.sim.truth import Truth
 from dataward.world import DiskFull, InputLost, OnStart, RunResult, StoredFile, TransferFailed
 
 
@@ -82,6 +83,7 @@ class SimNetwork:
 class SimDisk:
     machine: SimMachine
     fabric: Fabric
+    truth: Truth
 
     @property
     def capacity_bytes(self) -> float:
@@ -94,15 +96,21 @@ class SimDisk:
         """Charge for reading all inputs at the disk's speed."""
         if lost := self.machine.missing(task.inputs):
             raise InputLost(lost)
-        await self._pass(sum(file.size_bytes for file in task.inputs))
+        stored = self.machine.stored.files
+        await self._pass(
+            sum(stored[file.id].size_bytes for file in task.inputs if file.id in stored)
+        )
+
+    def output_bytes(self, task: TaskSpec) -> int:
+        return sum(self.truth.size_bytes[file.id] for file in task.outputs)
 
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
-        size_bytes = sum(file.size_bytes for file in task.outputs)
+        size_bytes = self.output_bytes(task)
         self._check_room(size_bytes)
         await self._pass(size_bytes)
         self._check_room(size_bytes)  # other tasks may have written meanwhile
         outputs = tuple(
-            OutputFile(file.id, file.size_bytes, digest_of(task.id, file.id))
+            OutputFile(file.id, self.truth.size_bytes[file.id], digest_of(task.id, file.id))
             for file in task.outputs
         )
         for file in outputs:
@@ -144,6 +152,7 @@ class SimRunner:
 
     machine: SimMachine
     failures: dict[str, int]  # how many more times each task will fail by its own error
+    truth: Truth
 
     def __post_init__(self) -> None:
         self._cores = Slots(self.machine.kernel, self.machine.spec.cores)
@@ -161,7 +170,7 @@ class SimRunner:
 
     async def _run(self, task: TaskSpec) -> RunResult:
         started = self.machine.kernel.now()
-        left = task.runtime_seconds
+        left = self.truth.seconds[task.id]
         while left > 0:
             speed, began = self.machine.speed, self.machine.kernel.now()
             if not await self.machine.speed_changed.wait(left / speed):

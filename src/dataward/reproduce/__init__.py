@@ -1,0 +1,1 @@
+"""Repeats the papers' experiments in the simulator, and judges their claims by what comes out."""
