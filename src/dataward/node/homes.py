@@ -28,8 +28,9 @@ STRANGERS = 4  # nodes considered beyond those that hold some of a task's inputs
 class View:
     """What a rule is told of the nodes.
 
-    ``here`` is the node that asks. ``loads_seconds`` has the nodes that were asked and are up, and
-    ``here``; it is empty if no node was asked. ``learned`` is what the node that asks has learned.
+    ``here`` is the node that asks, or the name of a client. ``loads_seconds`` has the nodes that
+    were asked and are up, and ``here``; it is empty if no node was asked.
+    ``learned`` is what the node that asks has learned.
     """
 
     here: NodeId
@@ -37,6 +38,7 @@ class View:
     loads_seconds: Mapping[NodeId, float]
     random: Random
     learned: Learned = field(default_factory=Learned)
+    is_client: bool = False
 
 
 class Home(NamedTuple):
@@ -193,7 +195,8 @@ class Homes:
         if tasks and occasion in self.rule.asks:
             loads = await self._loads_of_nodes_up(tasks)
             loads = {n: load for n, load in loads.items() if n not in avoid or n == self.here}
-        view = View(self.here, self.nodes, loads, self.random, self.learned)
+        is_client = self.queue is None
+        view = View(self.here, self.nodes, loads, self.random, self.learned, is_client)
         homes = []
         for task in tasks:
             home = self.rule.choose(task, occasion, view)

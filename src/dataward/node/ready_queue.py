@@ -74,6 +74,11 @@ class ReadyQueue:
         return task in self._entries
 
     @property
+    def stays(self) -> int:
+        """How many entries have come so far."""
+        return self._stays
+
+    @property
     def load_seconds(self) -> float:
         """How long all queued tasks should run, one after another, by what is known now.
 
