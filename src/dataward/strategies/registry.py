@@ -1,10 +1,12 @@
 """Lists every strategy by name."""
 
 from dataward.errors import SettingError
-from dataward.strategies import adage
+from dataward.strategies import adage, static
 from dataward.strategies.strategy import Strategy
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in adage.ALL}
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy for strategy in (*adage.ALL, *static.ALL)
+}
 
 
 def strategy_named(name: str) -> Strategy:
