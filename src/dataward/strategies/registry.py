@@ -1,7 +1,7 @@
 """Lists every strategy by name."""
 
 from dataward.errors import SettingError
-from dataward.strategies import adage, matrix
+from dataward.strategies import adage, matrix, static
 from dataward.strategies.cloudkon import CLOUDKON
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
 from dataward.strategies.sparrow import SPARROW
@@ -10,7 +10,7 @@ from dataward.strategies.worker_centric import WORKER_CENTRIC
 from dataward.strategies.workqueue import WORKQUEUE
 
 ALL = (
-    *adage.ALL, *matrix.ALL,
+    *adage.ALL, *matrix.ALL, *static.ALL,
     WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC, DATA_DIFFUSION,
 )  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
