@@ -38,7 +38,15 @@ ROOMS = (
     Room(
         "live",
         ("src/dataward/live",),
-        ("tests/live", "tests/runs", "tests/calls", "tests/cli"),
+        (
+            "tests/live",
+            "tests/conformance/test_disk.py",
+            "tests/conformance/test_network.py",
+            "tests/conformance/test_runner.py",
+            "tests/runs",
+            "tests/calls",
+            "tests/cli",
+        ),
         has_children=True,
     ),
     Room("runs", ("src/dataward/runs",), ("tests/runs", "tests/cli", "tests/test_examples.py")),

@@ -4,6 +4,7 @@ The environment is kept in ``build``, and made again only when the project's set
 """
 
 import fcntl
+import importlib.util
 import json
 import os
 import re
@@ -39,6 +40,13 @@ class Interpreter:
 
 class NoEnvironment(Exception):  # noqa: N818 - not an error where there is no network
     """An environment cannot be set up; the text says why."""
+
+
+def this_one_has_its_own_tests() -> bool:
+    try:
+        return importlib.util.find_spec(SUITE) is not None
+    except ModuleNotFoundError:  # there is not even a package of tests
+        return False
 
 
 def with_its_own_tests() -> Interpreter | None:

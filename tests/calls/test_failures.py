@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -107,6 +108,28 @@ def test_an_error_that_cannot_travel_is_told_in_words(executor, error, args, tex
 
     with pytest.raises(RuntimeError, match=text):
         bad.result()
+    assert good.result() == 1
+
+
+class HomeboundError(Exception):
+    """Can be loaded in the process that raised it, and nowhere else."""
+
+    def __reduce__(self):
+        return load_at_home, (os.getpid(),)
+
+
+def load_at_home(process):
+    if os.getpid() != process:
+        raise ValueError("not here")
+    return HomeboundError()
+
+
+def test_an_error_that_the_caller_cannot_load_fails_its_own_call_only(executor):
+    bad, good = executor.submit(fail, HomeboundError), executor.submit(same, 1)
+
+    with pytest.raises(RuntimeError, match=r"cannot be loaded.*not here") as caught:
+        bad.result(60)
+    assert "HomeboundError" in str(caught.value.__cause__)
     assert good.result() == 1
 
 
@@ -276,6 +299,42 @@ def test_when_its_directory_is_taken_away_everybody_is_told(tmp_path):
         executor.submit(same, 1)
     executor.shutdown()
     gate.open()
+
+
+def refuse_when_let_through(passage):
+    passage()
+    raise ValueError("no")
+
+
+def test_who_submits_while_an_executor_breaks_down_leaves_the_other_calls_to_its_thread(tmp_path):
+    """Whoever submits has the executor's lock, which a callback that submits would wait for."""
+    gate = Gate(tmp_path)
+    breaks, has_submitted = threading.Event(), threading.Event()
+    told_in: SimpleQueue[str] = SimpleQueue()
+
+    def on_done(future):
+        breaks.set()
+        has_submitted.wait(60)
+        with pytest.raises(BrokenExecutor, match="initializer raised ValueError"):
+            executor.submit(same, 1)
+        told_in.put(threading.current_thread().name)
+
+    def submit():
+        breaks.wait(60)
+        with pytest.raises(BrokenExecutor, match="initializer raised ValueError"):
+            executor.submit(same, 1)
+        has_submitted.set()
+
+    executor = Executor(1, initializer=refuse_when_let_through, initargs=(gate.wait,))
+    for future in [executor.submit(same, number) for number in range(3)]:
+        future.add_done_callback(on_done)
+    submitter = threading.Thread(target=submit, daemon=True)
+    submitter.start()
+    gate.open()
+
+    assert [told_in.get(timeout=60) for _ in range(3)] == ["dataward"] * 3
+    submitter.join()
+    executor.shutdown()
 
 
 # --- the end of the caller -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ import types
 
 import pytest
 
+from dataward import Executor
 from dataward.calls.functions import FUNCTIONS_MAX, FunctionTable
 
 LEVEL = 1
@@ -115,3 +116,29 @@ def test_the_table_does_not_grow_for_ever():
 @pytest.mark.parametrize("function", [subprocess.run, functools.reduce, sys.getsizeof])
 def test_what_can_be_imported_travels_by_name(function):
     assert len(FunctionTable().find(function).pickled) < 100
+
+
+class Counted:
+    """A function that tells how many of its kind are alive in the process that makes the call."""
+
+    alive = 0
+
+    def __init__(self, number):
+        self.__setstate__({"number": number})
+
+    def __setstate__(self, state):
+        self.__dict__ |= state
+        Counted.alive += 1
+
+    def __del__(self):
+        Counted.alive -= 1
+
+    def __call__(self):
+        return Counted.alive
+
+
+def test_a_process_does_not_keep_every_function_it_was_ever_given():
+    with Executor(1) as executor:
+        alive = [executor.submit(Counted(number)) for number in range(1200)][-1]
+
+        assert alive.result() < 1100

@@ -1,6 +1,5 @@
 """`test_standard_suite` under an interpreter that has the tests, where the one in use has not."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -16,7 +15,7 @@ PASSED_MIN = 70  # of those that Python 3.11 has, the fewest; else the tests hav
 def test_an_interpreters_own_tests_pass_under_the_interpreter_that_has_them(
     record_property: Callable[[str, str], None],
 ) -> None:
-    if importlib.util.find_spec(interpreters.SUITE) is not None:
+    if interpreters.this_one_has_its_own_tests():
         pytest.skip("this interpreter has the tests itself: test_standard_suite runs them")
     interpreter = interpreters.with_its_own_tests()
     if interpreter is None:

@@ -41,6 +41,21 @@ sys.meta_path.insert(0, Finder())
 main()
 """
 
+COUNT_PROCESSES_WHEN_LOADING = """
+import os, sys
+from dataward.cli.main import main
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            with open(f"/proc/self/task/{os.getpid()}/children") as children:
+                print("processes:", len(children.read().split()))
+
+wanted = sys.argv.pop(1)
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
 
 def modules_loaded_by(*words: str) -> set[str]:
     line = [sys.executable, "-c", TELL_WHAT_IS_LOADED, *words]
@@ -96,15 +111,38 @@ NOT_OF_A_RUN = {
 }
 
 
-def test_a_run_of_one_task_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+@pytest.fixture
+def one_task(tmp_path: Path) -> str:
+    """The file of a workflow of one task; it is run in that directory."""
     wf = WorkflowBuilder("one")
     wf.command("true > {outputs}", outputs=["x"])
     write_workflow(wf.build(), tmp_path / "one.json")
+    return str(tmp_path / "one.json")
 
-    loaded = modules_loaded_by("run", str(tmp_path / "one.json"), "--out", str(tmp_path / "r"))
 
-    assert (tmp_path / "r" / "outputs" / "x").exists()
+def test_a_run_of_one_task_loads_no_more_than_it_needs(one_task: str) -> None:
+    loaded = modules_loaded_by("run", one_task)
+
+    assert Path("one.run/outputs/x").exists()
     assert loaded & NOT_OF_A_RUN == set()
+
+
+def test_the_processes_that_run_tasks_start_before_the_node_is_loaded(one_task: str) -> None:
+    line = [sys.executable, "-c", COUNT_PROCESSES_WHEN_LOADING, "dataward.node.node"]
+
+    done = subprocess.run([*line, "run", one_task], capture_output=True, text=True)
+
+    assert done.stdout.splitlines()[:2] == ["processes: 1", "one: complete"], done.stderr
+
+
+def test_ctrl_c_while_the_node_is_loaded_ends_the_processes_too(one_task: str) -> None:
+    line = [sys.executable, "-c", INTERRUPT_WHEN_LOADING, "dataward.node.node", "run", one_task]
+
+    done = subprocess.run(line, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (ExitCode.INTERRUPTED, "")
+    assert done.stderr == "dataward: interrupted\n"
+    assert not Path("one.run/work").exists()  # removed when its processes have ended
 
 
 def test_cycles_are_searched_for_seldom_and_not_at_the_end_of_the_process() -> None:
@@ -147,7 +185,7 @@ def test_every_name_that_dataward_exports_is_there() -> None:
         ("numpy", ["run", "nosuch.json"]),
         ("numpy.linalg", ["inspect", "nosuch.json"]),
         ("rich.console", ["inspect", "nosuch.json"]),
-        ("dataward.live.session", ["run", "nosuch.json"]),
+        ("dataward.runs.launching", ["run", "nosuch.json"]),
         ("dataward.sim.simulation", ["simulate", "nosuch.json"]),
     ],
 )

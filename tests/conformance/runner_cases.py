@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from conformance.both_worlds import LiveWorld, SimWorld, a_spec
-from dataward.live.live_runner import LiveRunner, RunnerSettings
+from dataward.live.live_runner import LiveRunner
 from dataward.live.runner_pool import RunnerPool
+from dataward.live.runner_settings import RunnerSettings
 from dataward.model.operations import InputFile, OutputFile, TaskSpec
 from dataward.sim.parts import SimRunner
 from dataward.world import Fiber, RunResult

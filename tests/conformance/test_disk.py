@@ -501,7 +501,7 @@ def committed_and_reopened(acknowledged: list[Commit], directory) -> set[str]:
             asker.begin(commit.task, commit.attempt)
             asker.ask(commit)
     with EmbeddedStore(directory / "store", clock, VirtualKernel()) as reopened:
-        return {spec.id for spec, _ in reopened.committed()}
+        return {task.spec.id for task in reopened.committed()}
 
 
 # --- the suite itself ----------------------------------------------------------------------------

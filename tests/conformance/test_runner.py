@@ -8,7 +8,7 @@ import pytest
 
 from conformance.both_worlds import WORLDS, as_input
 from conformance.runner_cases import AGES_SECONDS, Bench, LiveBench, SimBench, a_bench, run, start
-from dataward.live.live_runner import RunnerSettings
+from dataward.live.runner_settings import RunnerSettings
 from dataward.model.operations import OutputFile
 from dataward.model.states import FailureCause
 from dataward.world import FiberCancelled, InputLost, RunResult

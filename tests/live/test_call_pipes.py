@@ -44,6 +44,21 @@ def test_a_bundle_arrives_and_one_before_it_that_was_taken_back_is_skipped(ends,
     assert runner.bundle(2) == payload + b"!"
 
 
+def test_a_bundles_file_is_there_until_the_bundle_is_removed(ends, tmp_path):
+    caller, _ = ends
+    before = set(tmp_path.iterdir())
+    caller.send(1, b"small", 1)
+    assert set(tmp_path.iterdir()) == before
+
+    caller.send(2, LARGE, 1)
+    (file,) = set(tmp_path.iterdir()) - before
+    caller.remove(1)
+    assert file.read_bytes() == LARGE
+    caller.remove(2)
+
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_a_bundle_for_which_there_is_no_room_is_not_sent(ends):
     caller, _ = ends
     bundle = 1
@@ -53,7 +68,7 @@ def test_a_bundle_for_which_there_is_no_room_is_not_sent(ends):
     assert len(caller.take_back()) == (bundle - 1) * TICKETS_MAX
 
 
-def test_results_come_whole_small_ones_in_the_pipe_and_large_ones_in_files(ends):
+def test_results_come_whole_small_ones_in_the_pipe_and_large_ones_in_files(ends, tmp_path):
     caller, runner = ends
     runner.answer(1, 0, Result(b"small"), 0.5)
     path = runner.answer(1, 1, Result(LARGE), 0.25)
@@ -70,6 +85,7 @@ def test_results_come_whole_small_ones_in_the_pipe_and_large_ones_in_files(ends)
         Result(b"error", "traceback"),
     ]
     assert InFile(path).read() == LARGE
+    assert [file.name for file in tmp_path.glob("slot.[0-9]*")] == ["slot.1.1"], "errors are read"
 
 
 def test_a_result_of_which_only_the_beginning_was_read_is_whole_the_next_time(ends, tmp_path):

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dataward.live.command import find_program, printed_too_much
 from dataward.live.orders import Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
+from dataward.model.launch import Launch
 from runs.real_runs import is_alive, outlives_many_looks
 
 
@@ -148,6 +150,66 @@ def test_a_command_that_was_killed_beyond_its_memory_is_told_so_and_below_it_is_
     assert beyond.error.endswith(" of memory, and may use 1 B")
     by_whom = "it was killed by signal 9 (SIGKILL); the system may have been out of memory"
     assert [below.error, unlimited.error] == [by_whom, by_whom]
+
+
+def test_a_signal_without_a_name_is_told_by_its_number():
+    (report,) = reports_of(an_order("sh", "-c", "kill -40 $$"))
+
+    assert (report.error, report.signal) == ("it was killed by signal 40 (unknown)", 40)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (5 << 20, "5 MiB"),
+        (3 << 30, "3 GiB"),
+        (3 << 40, "3 TiB"),
+        (3 << 50, "3072 TiB"),
+    ],
+)
+def test_sizes_are_told_in_the_unit_that_fits(size_bytes, text):
+    assert printed_too_much(size_bytes) == f"it printed more than {text}, which would fill the disk"
+
+
+def a_program(place: str, *, is_executable: bool = True) -> str:
+    Path(place).mkdir()
+    path = Path(place) / "program"
+    path.touch(mode=0o755 if is_executable else 0o644)
+    return str(path)
+
+
+def test_a_program_is_the_first_on_the_path_that_may_be_executed():
+    a_program("a", is_executable=False)
+    found, other = a_program("b"), a_program("c")
+    Path("d/program").mkdir(parents=True)
+
+    assert find_program("program", "d:nowhere:a:b:c") == found
+    assert find_program("program", "c:b") == other
+
+
+@pytest.mark.parametrize(
+    ("path", "error"), [("nowhere:d", FileNotFoundError), ("a:nowhere", PermissionError)]
+)
+def test_a_program_that_may_not_be_executed_is_told_from_one_that_is_not_there(path, error):
+    a_program("a", is_executable=False)
+    Path("d/program").mkdir(parents=True)
+
+    with pytest.raises(error):
+        find_program("program", path)
+
+
+def test_what_a_failed_command_wrote_to_files_of_its_streams_is_its_log_cut_as_any_other():
+    line = "yes | head -c 5000; echo short >&2; exit 3"
+    order = an_order("sh", "-c", line, log_bytes=1000)
+
+    (report,) = reports_of(order._replace(launch=Launch(stdout="o", stderr="e")))
+
+    assert report.exit_code == 3
+    assert (len(printed("out")), printed("err")) == (1000, "short\n")
 
 
 def test_what_a_command_used_is_measured():

@@ -6,7 +6,7 @@ import pytest
 
 from dataward.errors import SettingError
 from dataward.live.fitting import FOR_EVER_SECONDS, check_settable, fitted
-from dataward.live.session import Slice
+from dataward.live.slice import Slice
 from dataward.node.mover import Staying
 from dataward.node.settings import NodeSettings
 from dataward.strategies.registry import STRATEGIES

@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from dataward.live import runner_pool
 from dataward.live.orders import Limits, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool, close_pools
 from live.test_command import an_order
@@ -311,3 +314,15 @@ def test_a_process_is_waited_for_once_since_its_number_may_be_anothers_by_then(m
     close_pools([pool])
 
     assert len(waited_for) == 3
+
+
+def test_a_runner_process_starts_with_few_modules() -> None:
+    boot = runner_pool._BOOT.removesuffix("main()\n") + "print(*sys.modules)"
+    line = [sys.executable, "-c", boot, "0", "nowhere", runner_pool._PACKAGE]
+
+    loaded = set(subprocess.run(line, capture_output=True, text=True).stdout.split())
+
+    assert "dataward.live.runner_process" in loaded
+    heavy = {"asyncio", "dataclasses", "inspect", "json", "logging", "msgspec", "numpy", "pathlib"}
+    assert loaded & (heavy | {"pickle", "socket", "subprocess", "tempfile"}) == set()
+    assert not any(name.startswith(("dataward.node", "dataward.runs")) for name in loaded)

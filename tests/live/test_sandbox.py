@@ -1,6 +1,7 @@
 """A task's private directory: what is linked in, what is taken out, what is left for the next."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -292,6 +293,31 @@ def test_a_directory_that_was_closed_and_not_written_to_is_opened_too(sandbox):
     sandbox.tidy()
 
     assert os.stat(sandbox.directory).st_mode == before
+
+
+@pytest.mark.parametrize("is_long_ago", [True, False])
+def test_what_a_task_made_goes_also_if_nothing_was_there_before(sandbox, is_long_ago):
+    """Long ago, the directory's time of change tells; a moment ago, it may still be the same."""
+    tidied_ns = 0 if is_long_ago else time.time_ns() + 10**12
+    os.utime(sandbox.directory, ns=(tidied_ns, tidied_ns))
+    sandbox.tidy()
+    sandbox.prepare((), ())
+    Path("made").touch()
+    if not is_long_ago:
+        os.utime(sandbox.directory, ns=(tidied_ns, tidied_ns))  # as a clock with long steps has it
+
+    sandbox.tidy()
+
+    assert os.listdir(sandbox.directory) == []
+
+
+def test_a_directory_in_which_nothing_was_made_is_not_looked_into(sandbox, monkeypatch):
+    os.utime(sandbox.directory, ns=(0, 0))
+    sandbox.tidy()
+    sandbox.prepare((), ())
+    monkeypatch.setattr(os, "listdir", refusing("work", os.listdir))
+
+    sandbox.tidy()
 
 
 def test_a_directory_that_was_removed_is_made_again(sandbox):

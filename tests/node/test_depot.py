@@ -83,6 +83,14 @@ class Place:
         store = StoreClient(world.store, world.kernel, world.random, rules)
         self.outbox = NodeState(world, rules).outbox
         self.depot = Depot(world, rules, store, self.outbox)
+        self.held: set[FileId] = set()  # by what the depot tells those who watch
+        self.depot.watch(self)
+
+    def came(self, file: FileId) -> None:
+        self.held.add(file)
+
+    def went(self, file: FileId) -> None:
+        self.held.remove(file)
 
     def told(self) -> list[Seen]:
         """What the depot has to tell the store since it was last asked."""
@@ -113,6 +121,7 @@ class Place:
         assert self.depot.used_bytes == self.machine.stored.used_bytes
         assert self.depot.used_bytes <= self.machine.capacity_bytes
         assert all(FileId(file) in self.depot for file in self.here())
+        assert self.held == self.here()
         listed: set[str] = set()
         for event in self.events:
             if isinstance(event, FileStored):
@@ -194,6 +203,20 @@ def test_so_many_files_come_at_a_time() -> None:
     # 100 MB at 1 Gbps: two share the link for 1.6 s, then the other two.
     moved = [event.at for event in place.events if isinstance(event, FileMoved)]
     assert moved == [pytest.approx(at) for at in (1.6, 1.6, 3.2, 3.2)]
+
+
+def test_one_file_at_a_time_is_one_tasks_files_after_anothers() -> None:
+    place = Place(transfers_max=1)
+
+    async def both() -> None:
+        fibers = [place.kernel.spawn(place.visit(*files)) for files in ("bca", "edf")]
+        for fiber in fibers:
+            await fiber.join()
+
+    place.do(both)
+
+    moved = [event.file for event in place.events if isinstance(event, FileMoved)]
+    assert "".join(moved) == "bcaedf"
 
 
 def test_known_copies_are_used_before_the_store_is_asked() -> None:

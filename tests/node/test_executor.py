@@ -1,5 +1,6 @@
 """The executor: a task goes from the ready queue to a proposed outcome, and nothing leaks."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from dataward.model.operations import (
     Postpone,
     Release,
     Reopen,
+    ReportLoad,
     Submit,
     TaskSpec,
 )
@@ -32,6 +34,7 @@ from dataward.model.states import AttemptOutcome, TaskState
 from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
 from dataward.node.setbacks import Setbacks
+from dataward.world import StoredFile
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -144,6 +147,34 @@ def test_an_outcome_waits_for_company_only_if_no_task_waits_for_it() -> None:
 
     place.pass_time(2.0)
 
+    assert due.done()
+
+
+def test_outcomes_wait_for_no_more_company_when_the_last_attempt_has_ended() -> None:
+    place = Place(outcome_seconds=1.0, unawaited_seconds=100.0)
+    place.runner.may_end.clear()
+    place.run(*(a_task(f"t{n}") for n in range(9)))
+    assert place.state.queue  # the first outcome finds other work
+    due = place.start(place.state.outbox.due())
+
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert len(place.runner.ended) == 9
+    assert due.done()
+
+
+def test_outcomes_of_a_draining_node_wait_for_no_company_that_never_begins() -> None:
+    place = Place(outcome_seconds=1.0, unawaited_seconds=100.0)
+    place.runner.may_end.clear()
+    place.run(*(a_task(f"t{n}") for n in range(9)))
+    due = place.start(place.state.outbox.due())
+
+    place.state.drain()
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert place.state.queue
     assert due.done()
 
 
@@ -427,6 +458,47 @@ def test_cores_are_given_back_whatever_happened_to_the_task() -> None:
     assert not place.state.attempts
 
 
+# --- what is learned -----------------------------------------------------------------------------
+
+
+def test_the_run_times_of_tasks_that_succeed_are_learned_by_type() -> None:
+    place = Place()
+    place.runner.seconds = {"works": 20.0, "fails": 1.0}
+    place.runner.fails["fails"] = "it broke"
+
+    place.run(a_task("works", type="sort"), a_task("fails", type="sort"))
+
+    assert place.state.times.estimate("sort").seconds == 20.0
+    assert place.state.times.runs == 1
+
+
+def test_what_a_task_taught_is_told_as_the_load_of_those_that_wait() -> None:
+    place = Place(cores=1, staging_ahead=0)
+    place.runner.seconds["first"] = 20.0
+    place.hold(a_task("first", type="sort"), a_task("next", type="sort"))
+    place.runner.may_end.clear()
+    for task in ("first", "next"):
+        place.state.queue.put(a_queue_entry(task, spread=inf, task_type="sort"))
+        place.pass_time()
+    place.state.outbox.take()
+    place.runner.may_start.clear()  # and so the other task stays where it is
+    place.state.drain()
+
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert place.says(ReportLoad) == [ReportLoad("n0", 20.0)]
+
+
+def test_estimates_of_a_type_that_were_too_short_are_corrected() -> None:
+    place = Place()
+    place.runner.seconds["t"] = 90.0
+
+    place.run(a_task(type="sort", estimated_seconds=10.0, estimated_spread=0.5))
+
+    assert place.state.times.factor("sort") > 2.0
+
+
 def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:
     place = Place(cores=1, staging_ahead=0, lead_seconds=2.0)
     place.run(a_task("first"))
@@ -436,3 +508,42 @@ def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:
     place.run(*(a_task(f"t{i}") for i in range(5)))
 
     assert len(place.runner.given) == 1 + 3
+
+
+# --- what a node learns --------------------------------------------------------------------------
+
+
+def test_a_node_learns_how_long_good_runs_took() -> None:
+    place = Place()
+    place.runner.fails["bad"] = "it broke"
+
+    place.run(a_task("good"), a_task("bad"))
+
+    assert (place.state.learned.tasks, place.state.learned.run_seconds) == (1, 1.0)
+
+
+def test_a_node_learns_how_long_tasks_wait_for_inputs_from_elsewhere() -> None:
+    place = Place()
+    spec = place.reads_what_p_wrote("t")
+    place.store.answers.clear()
+    place.run(spec)
+    place.pass_time(50.0)  # not begun yet
+    place.store.answers.set()
+    place.network.silent.add("n1")
+    place.pass_time(0.6)
+    place.network.silent.clear()
+    place.pass_time(10.0)
+
+    assert "in" in place.disk.stored
+    assert 0.5 < place.state.learned.moving_seconds < 10.0
+
+
+def test_inputs_that_are_here_are_not_waited_for() -> None:
+    place = Place()
+    place.disk.stored["in"] = StoredFile("in", 10, "p", written=False)
+    place.do(place.depot.recover())
+
+    place.run(place.reads_what_p_wrote("t"))
+
+    assert place.state.learned.tasks == 1
+    assert place.state.learned.moving_seconds == 0.0

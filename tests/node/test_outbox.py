@@ -254,6 +254,36 @@ def test_one_that_a_task_waits_for_ends_the_wait_of_those_that_none_does(
     assert waiting.done()
 
 
+@pytest.mark.parametrize("seconds", [1.0, 4.1], ids=["while unawaited", "for company"])
+def test_a_node_that_has_nothing_else_to_do_waits_for_no_more_company(seconds: float) -> None:
+    world = FakeWorld(outcome_seconds=0.25, unawaited_seconds=4.0)
+    world.state.queue.put(a_queue_entry("next"))
+    propose(world.state.outbox, awaited=False)
+    waiting = world.start(world.state.outbox.due())
+    world.pass_time(seconds)
+    assert not waiting.done()
+
+    world.state.outbox.hurry()
+    world.pass_time()
+
+    assert waiting.done()
+
+
+@pytest.mark.parametrize("outcomes", [0, 1])
+def test_a_node_that_was_out_of_work_waits_for_company_again(outcomes: int) -> None:
+    world = FakeWorld(outcome_seconds=0.25, unawaited_seconds=4.0)
+    for _ in range(outcomes):
+        propose(world.state.outbox)
+    world.state.outbox.hurry()
+    for _ in range(outcomes):
+        world.state.outbox.take()
+
+    world.state.queue.put(a_queue_entry("next"))
+    propose(world.state.outbox, "later", "n0.1.2", awaited=False)
+
+    assert due_after(world) == 4.25
+
+
 def test_what_was_taken_is_due_no_more() -> None:
     world = FakeWorld(company_seconds=0.05, outcome_seconds=0.25, unawaited_seconds=4.0)
     propose(world.state.outbox)

@@ -12,11 +12,15 @@ from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
-from dataward.node.ready_queue import UNKNOWN_SECONDS, ReadyQueue, entry_for, weight
+from dataward.node.ready_queue import LoadMeasure, ReadyQueue, TakeOrder, entry_for
 
 
-def a_queue(*entries: QueueEntry) -> ReadyQueue:
-    queue = ReadyQueue(VirtualKernel())
+def a_queue(
+    *entries: QueueEntry,
+    order: TakeOrder = TakeOrder.URGENCY,
+    measure: LoadMeasure = LoadMeasure.SECONDS,
+) -> ReadyQueue:
+    queue = ReadyQueue(VirtualKernel(), order=order, measure=measure)
     for entry in entries:
         queue.put(entry)
     return queue
@@ -28,6 +32,10 @@ def own(task: str, priority: float = 1.0, seconds: float = 1.0, generation: int 
 
 def replica(task: str, priority: float = 1.0, seconds: float = 1.0) -> QueueEntry:
     return QueueEntry(priority, TaskId(task), True, seconds)
+
+
+def kept(task: str, priority: float = 1.0) -> QueueEntry:
+    return replace(own(task, priority), shelf=Shelf.KEPT)
 
 
 def take_all(queue: ReadyQueue) -> list[str]:
@@ -84,7 +92,6 @@ def test_a_task_with_all_its_backups_is_offered_no_more() -> None:
 
 
 def test_a_task_of_unknown_length_weighs_something() -> None:
-    assert weight(own("a", seconds=0.0)) == UNKNOWN_SECONDS
     assert a_queue(own("a", seconds=0.0), own("b", seconds=2.5)).load_seconds == 3.5
 
 
@@ -131,10 +138,68 @@ def test_an_entry_that_comes_back_is_offered_once() -> None:
 
 
 def test_an_entry_is_for_the_tasks_next_completion() -> None:
-    standing = Standing(TaskId("a"), TaskState.READY, 3, priority=2.0, seconds=5.0)
+    standing = Standing(
+        TaskId("a"), TaskState.READY, 3, priority=2.0, seconds=5.0, spread=0.5, task_type="sort"
+    )
 
-    assert entry_for(standing) == QueueEntry(2.0, TaskId("a"), False, 5.0, 4)
+    assert entry_for(standing) == QueueEntry(
+        2.0, TaskId("a"), False, 5.0, 4, spread=0.5, task_type="sort"
+    )
     assert entry_for(standing, Shelf.POOLED).shelf is Shelf.POOLED
+
+
+# --- tasks that only this node may run -----------------------------------------------------------
+
+
+def test_tasks_that_only_this_node_may_run_are_taken_first_if_the_order_says_so() -> None:
+    entries = own("shared", 1.0), kept("b", 3.0), kept("a", 2.0), replica("theirs", 0.0)
+
+    assert take_all(a_queue(*entries)) == ["shared", "a", "b", "theirs"]
+    assert take_all(a_queue(*entries, order=TakeOrder.KEPT_FIRST)) == ["a", "b", "shared", "theirs"]
+
+
+def test_tasks_that_only_this_node_may_run_are_given_to_nobody() -> None:
+    queue = a_queue(own("shared"), kept("a"), kept("b"))
+
+    assert queue.kept == 2
+    assert queue.givable == 1
+    assert [entry.task for entry in queue.least_urgent(9)] == ["shared"]
+
+
+def test_the_least_urgent_of_them_can_be_offered_to_others() -> None:
+    queue = a_queue(kept("a", 1.0), kept("b", 2.0), kept("c", 3.0), order=TakeOrder.KEPT_FIRST)
+
+    queue.offer_kept(2)
+
+    assert queue.kept == 1
+    assert [entry.task for entry in queue.least_urgent(9)] == ["c", "b"]
+    assert queue.offered.is_set()
+    assert take_all(queue) == ["a", "b", "c"]
+    assert not any(queue.loose_ends().values())
+
+
+def test_a_flag_is_up_while_there_is_such_a_task() -> None:
+    queue = a_queue(own("shared"))
+    assert not queue.confined.is_set()
+
+    queue.put(kept("a"))
+    assert queue.confined.is_set()
+    queue.offer_kept(1)
+
+    assert not queue.confined.is_set()
+
+
+def test_load_may_be_the_number_of_tasks_that_others_may_take() -> None:
+    queue = a_queue(
+        own("a", seconds=9.0), kept("b"), replica("c"), measure=LoadMeasure.SHARED_TASKS
+    )
+    assert queue.load_seconds == 1.0
+
+    queue.offer_kept(1)
+    assert queue.load_seconds == 2.0
+    take_all(queue)
+
+    assert queue.load_seconds == 0.0
 
 
 # --- any order of events -------------------------------------------------------------------------
@@ -144,6 +209,8 @@ def test_an_entry_is_for_the_tasks_next_completion() -> None:
 class SortedList:
     """What the queue should be, as plainly as it can be said."""
 
+    order: TakeOrder
+    measure: LoadMeasure
     entries: list[QueueEntry] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
 
@@ -153,13 +220,35 @@ class SortedList:
             self.kept.discard(entry.task)
 
     def take(self) -> QueueEntry | None:
-        order = sorted(self.entries, key=lambda e: (e.replica, e.priority, e.task))
+        def part(entry: QueueEntry) -> int:
+            kept_first = self.order is TakeOrder.KEPT_FIRST and entry.shelf is Shelf.KEPT
+            return 2 if entry.replica else 0 if kept_first else 1
+
+        order = sorted(self.entries, key=lambda e: (part(e), e.priority, e.task))
         if order:
             self.entries.remove(order[0])
         return order[0] if order else None
 
+    def confined(self) -> list[QueueEntry]:
+        confined = [e for e in self.entries if not e.replica and e.shelf is Shelf.KEPT]
+        return sorted(confined, key=lambda e: (e.priority, e.task), reverse=True)
+
+    def offer(self, count: int) -> None:
+        for entry in self.confined()[:count]:
+            self.entries.remove(entry)
+            self.put(replace(entry, shelf=Shelf.SHARED))
+
+    def load_seconds(self) -> float:
+        if self.measure is LoadMeasure.SECONDS:
+            return sum(e.seconds or 1.0 for e in self.entries)
+        return sum(not e.replica and e.shelf is Shelf.SHARED for e in self.entries)
+
     def givable(self) -> list[QueueEntry]:
-        offered = [e for e in self.entries if not e.replica and e.task not in self.kept]
+        offered = [
+            e
+            for e in self.entries
+            if not e.replica and e.shelf is Shelf.SHARED and e.task not in self.kept
+        ]
         return sorted(offered, key=lambda e: (-e.priority, e.task))
 
     def remove(self, task: str) -> bool:
@@ -175,15 +264,20 @@ entries = st.builds(
     tasks,
     st.booleans(),
     st.sampled_from([0.0, 0.1, 10.0]),
+    st.just(1),
+    st.sampled_from([Shelf.SHARED, Shelf.KEPT]),
 )
+STEPS = ["put", "put", "take", "remove", "keep", "give", "offer", "clear"]
 pools = st.lists(entries, min_size=1, max_size=12)
 
 
-@given(pools, st.data())
-def test_it_is_a_sorted_list_only_faster(pool: list[QueueEntry], data: st.DataObject) -> None:
-    queue, model = a_queue(), SortedList()
+@given(pools, st.sampled_from(TakeOrder), st.sampled_from(LoadMeasure), st.data())
+def test_it_is_a_sorted_list_only_faster(
+    pool: list[QueueEntry], order: TakeOrder, measure: LoadMeasure, data: st.DataObject
+) -> None:
+    queue, model = a_queue(order=order, measure=measure), SortedList(order, measure)
     for _ in range(data.draw(st.integers(1, 40), label="steps")):
-        step = data.draw(st.sampled_from(["put", "put", "take", "remove", "keep", "give", "clear"]))
+        step = data.draw(st.sampled_from(STEPS))
         if step == "put":
             entry = replace(data.draw(st.sampled_from(pool)))
             queue.put(entry)
@@ -201,15 +295,21 @@ def test_it_is_a_sorted_list_only_faster(pool: list[QueueEntry], data: st.DataOb
         elif step == "give":
             count = data.draw(st.integers(1, 5))
             assert queue.least_urgent(count) == model.givable()[:count]
+        elif step == "offer":
+            count = data.draw(st.integers(1, 5))
+            queue.offer_kept(count)
+            model.offer(count)
         else:
             queue.clear()
             model.entries.clear()
 
         assert len(queue) == len(model.entries)
         assert queue.givable == len(model.givable())
-        assert queue.load_seconds == pytest.approx(sum(map(weight, model.entries)))
+        assert queue.kept == len(model.confined())
+        assert queue.load_seconds == pytest.approx(model.load_seconds())
         assert queue.grown.is_set() == bool(model.entries)
         assert queue.offered.is_set() == bool(model.givable())
+        assert queue.confined.is_set() == bool(model.confined())
 
 
 def test_what_has_come_and_gone_is_not_remembered():

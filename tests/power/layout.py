@@ -53,12 +53,12 @@ def _renumber(path: Path, inodes: dict[int, int]) -> None:
     except (FormatError, ValueError):
         return  # it did not survive
     version, remembered = msgspec.msgpack.decode(
-        payload, type=tuple[int, dict[bytes, tuple[tuple[int, int, int], str]]]
+        payload, type=tuple[int, dict[bytes, tuple[tuple[int, int, int], str, str]]]
     )
     assert version == input_digests.VERSION
     changed = {
-        key: ((size, time, inodes.get(inode, inode)), digest)
-        for key, ((size, time, inode), digest) in remembered.items()
+        key: ((size, time, inodes.get(inode, inode)), digest, until)
+        for key, ((size, time, inode), digest, until) in remembered.items()
     }
     payload = msgspec.msgpack.encode((version, changed))
     Journal.create(path, [payload]).close()

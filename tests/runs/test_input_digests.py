@@ -17,6 +17,7 @@ from dataward.runs.input_digests import (
     SETTLED_NS,
     InputDigests,
     InputFileError,
+    this_boot,
 )
 from dataward.stores.journal import Journal
 
@@ -123,6 +124,70 @@ def test_a_file_that_has_settled_is_remembered_from_its_second_reading_on(cache,
     write(path, b"new", NOW_NS)
 
     assert digest_in_a_run(cache, path, NOW_NS + SETTLED_NS) == digest(b"old")
+
+
+# --- after the machine was started again ---------------------------------------------------------
+
+
+def digest_after(boot: str, cache: Path, path: Path, hours: float) -> str:
+    """What is known so many hours after the file was last changed."""
+    now_ns = int(path.stat().st_ctime_ns + hours * 3600e9)
+    digests = InputDigests(cache, at(now_ns), boot)
+    found = digests.digest_as("x/" if path.is_dir() else "x", path)
+    digests.save()
+    return found
+
+
+def scribble(path: Path) -> None:
+    """Change the content and nothing that can be seen, as a power cut does."""
+    file = path / "inside" if path.is_dir() else path
+    modified_ns = file.stat().st_mtime_ns
+    file.write_bytes(bytes(file.stat().st_size))
+    os.utime(file, ns=(modified_ns, modified_ns))
+
+
+@pytest.fixture(params=["file", "directory"])
+def written(request, path) -> Path:
+    inside = path
+    if request.param == "directory":
+        path.mkdir()
+        inside = path / "inside"
+    write(inside, b"written", NOW_NS - SETTLED_NS)
+    return path
+
+
+def test_what_may_never_have_got_to_the_disk_is_read_again(cache, written):
+    before = digest_after("first", cache, written, hours=0.5)
+    scribble(written)
+
+    assert digest_after("first", cache, written, hours=0.5) == before, "not read again"
+    assert digest_after("second", cache, written, hours=0.5) != before
+
+
+def test_what_has_been_on_the_disk_for_long_is_not_read_again(cache, written):
+    before = digest_after("first", cache, written, hours=1.5)
+    scribble(written)
+
+    assert digest_after("second", cache, written, hours=1.5) == before
+
+
+def test_what_was_new_when_it_was_read_and_is_old_when_it_is_looked_at_is_not_read_again(
+    cache, path
+):
+    write(path, b"written", NOW_NS - SETTLED_NS)
+    before = digest_after("first", cache, path, hours=0.5)
+
+    digest_after("first", cache, path, hours=1.5)
+    scribble(path)
+
+    assert digest_after("second", cache, path, hours=1.5) == before
+
+
+def test_the_machine_says_when_it_was_started_again():
+    assert this_boot() == this_boot() != ""
+
+
+# --- what counts as the same file ----------------------------------------------------------------
 
 
 def test_a_file_put_in_the_place_of_another_is_read(cache, path, tmp_path):

@@ -17,6 +17,7 @@ from dataward.runs.outcomes import (
     recipe_of,
     save_outcomes,
 )
+from dataward.stores.embedded import CommittedTask
 from dataward.stores.journal import Journal
 from runs.plain_machine import (
     FIRST,
@@ -68,11 +69,11 @@ def test_committed_tasks_come_to_what_they_read_and_wrote_whoever_ran_earlier(st
     machine = fresh_run(Machine(dict.fromkeys(OUTSIDE, "1")), workflow)
     made_by = {file: step.id for step in steps for file in step.writes}
     specs = [
-        (a_spec(step, made_by, machine.outside), machine.outcomes[step.id].outputs)
+        CommittedTask(a_spec(step, made_by, machine.outside), machine.outcomes[step.id].outputs)
         for step in steps
     ]
     earlier = {t: outcome for t, outcome in machine.outcomes.items() if data.draw(st.booleans())}
-    now = [(spec, outputs) for spec, outputs in specs if spec.id not in earlier]
+    now = [task for task in specs if task.spec.id not in earlier]
 
     found = outcomes_of(now, earlier, {})
 
@@ -82,8 +83,8 @@ def test_committed_tasks_come_to_what_they_read_and_wrote_whoever_ran_earlier(st
 def test_a_task_whose_input_has_no_digest_is_left_out_but_not_those_that_read_from_it():
     outputs = (OutputFile("x", 1, "dx"),)
     specs = [
-        (a_spec(FIRST, {}, {}), outputs),
-        (a_spec(SECOND, {"x": "first"}, {}), (OutputFile("y", 1, "dy"),)),
+        CommittedTask(a_spec(FIRST, {}, {}), outputs),
+        CommittedTask(a_spec(SECOND, {"x": "first"}, {}), (OutputFile("y", 1, "dy"),)),
     ]
 
     assert outcomes_of(specs, {}, {}) == {
@@ -93,26 +94,42 @@ def test_a_task_whose_input_has_no_digest_is_left_out_but_not_those_that_read_fr
 
 def test_a_task_that_did_not_tell_the_digest_of_an_output_is_left_out():
     for outputs in [(OutputFile("x", 1),), ()]:
-        assert outcomes_of([(a_spec(FIRST, {}, {"in": "1"}), outputs)], {}, {}) == {}
+        assert outcomes_of([CommittedTask(a_spec(FIRST, {}, {"in": "1"}), outputs)], {}, {}) == {}
+
+
+BEFORE = Outcome(recipe_of(["make"], ["x"]), (("in", "1"),), (OutputFile("x", 1, "dx"),), 3)
+
+
+def committed_again(reads: str, writes: str, *, was_recalled: bool = False) -> CommittedTask:
+    """The first task, which ran before."""
+    known = Earlier(BEFORE.inputs, BEFORE.outputs)
+    spec = msgspec.structs.replace(a_spec(FIRST, {}, {"in": reads}), earlier=known)
+    return CommittedTask(spec, (OutputFile("x", 1, writes),), was_recalled)
 
 
 def test_a_task_that_ran_says_when_and_one_that_did_not_keeps_what_it_did_earlier():
-    before = Outcome(recipe_of(["make"], ["x"]), (("in", "1"),), (OutputFile("x", 1, "dx"),), 3)
-    earlier = {"first": before}
-    known = Earlier(before.inputs, before.outputs)
-    spec = msgspec.structs.replace(a_spec(FIRST, {}, {"in": "1"}), earlier=known)
-    committed = [(spec, (OutputFile("x", 1, "dx"),))]
+    earlier = {"first": BEFORE}
 
-    assert outcomes_of(committed, earlier, {}) == earlier
-    ran = outcomes_of(committed, earlier, {"first": Made(4, "n.1.1", 2.5)})["first"]
-    assert (ran.run, ran.attempt, ran.seconds) == (4, "n.1.1", 2.5)
+    assert outcomes_of([committed_again("1", "dx", was_recalled=True)], earlier, {}) == earlier
+    ran = {"first": Made(4, "n.1.1", 2.5)}
+    found = outcomes_of([committed_again("1", "dx")], earlier, ran)["first"]
+    assert (found.run, found.attempt, found.seconds) == (4, "n.1.1", 2.5)
+
+
+@pytest.mark.parametrize(("reads", "writes"), [("2", "dx"), ("1", "other"), ("2", "other")])
+def test_a_task_that_ran_again_counts_as_committed_also_if_no_event_tells_of_it(reads, writes):
+    """A power cut takes the last events, and so does a kill; no commit is lost with them."""
+    found = outcomes_of([committed_again(reads, writes)], {"first": BEFORE}, {})
+
+    written = (OutputFile("x", 1, writes),)
+    assert found == {"first": Outcome(BEFORE.recipe, (("in", reads),), written)}
 
 
 def test_what_a_task_wrote_just_now_goes_before_what_it_wrote_earlier():
     earlier = {"first": Outcome("", (), (OutputFile("x", 1, "old"),))}
     specs = [
-        (a_spec(SECOND, {"x": "first"}, {}), (OutputFile("y", 1, "dy"),)),
-        (a_spec(FIRST, {}, {"in": "1"}), (OutputFile("x", 1, "new"),)),
+        CommittedTask(a_spec(SECOND, {"x": "first"}, {}), (OutputFile("y", 1, "dy"),)),
+        CommittedTask(a_spec(FIRST, {}, {"in": "1"}), (OutputFile("x", 1, "new"),)),
     ]
 
     assert outcomes_of(specs, earlier, {})["second"].inputs == (("x", "new"),)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.store_cases import HandClock, a_task
+from conformance.store_cases import Asker, HandClock, a_task, run_alone
 from dataward.errors import FormatError, SettingError
 from dataward.kernel import AsyncioKernel, VirtualKernel
 from dataward.model.operations import (
@@ -182,6 +182,22 @@ def test_a_store_opened_again_and_again_answers_as_one_that_never_closed(
 def test_a_snapshot_has_everything_a_shard_remembers():
     """If a shard learns to remember something more, so must `ShardState`."""
     assert set(vars(Shard(0))) - {"_rules"} == set(ShardState.__struct_fields__)
+
+
+@pytest.mark.parametrize("compact_bytes", [1 << 20, 0], ids=["from operations", "from a snapshot"])
+def test_a_store_opened_again_knows_which_tasks_did_not_run(tmp_path, compact_bytes):
+    settings = EmbeddedSettings(compact_bytes_min=compact_bytes, compact_ratio=0.0)
+    with EmbeddedStore(tmp_path, HandClock(), VirtualKernel(), settings=settings) as store:
+        asker = Asker(store, HandClock(), run_alone)
+        asker.submit(a_task("ran"), a_task("recalled"))
+        for task in ("ran", "recalled"):
+            asker.begin(task, "n1.1.1")
+            asker.ask(Commit(task, "n1.1.1", "n1", (), 1, recalled=task == "recalled"))
+
+    with EmbeddedStore(tmp_path, HandClock(), VirtualKernel()) as store:
+        recalled = {task.spec.id: task.was_recalled for task in store.committed()}
+
+    assert recalled == {"ran": False, "recalled": True}
 
 
 def test_time_goes_on_where_it_was_when_the_clock_starts_anew(tmp_path):

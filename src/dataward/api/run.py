@@ -1,37 +1,41 @@
-"""Runs a workflow on this machine: what ``dataward run`` does, from Python."""
+"""Runs a workflow on this machine: what ``dataward run`` does, from Python.
+
+The node and its store are loaded in `begin`, while the processes that run tasks are starting.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dataward.api.report import RunReport
 from dataward.api.settings import change_settings, check_names, is_setting_of, values_of
 from dataward.api.strategy import changed_strategy, found_strategy, settings_of
 from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
 from dataward.live.fitting import check_settable, fitted, why_useless
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Slice
+from dataward.live.runner_settings import RunnerSettings
+from dataward.live.slice import Slice
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Event
 from dataward.model.parameters import with_parameters
 from dataward.model.workflow import Workflow
 from dataward.model.wrapping import wrapped
-from dataward.reports.event_file import EventFileReader
 from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
+from dataward.runs.launching import launched
 from dataward.runs.preparation import stem_of
 from dataward.runs.programs import with_programs
-from dataward.runs.recorded_run import RecordedRun, RunEnding, Silent, Watcher
 from dataward.runs.run_directory import RunDirectory
+from dataward.runs.run_options import RunOptions
 from dataward.runs.selection import asked_for
-from dataward.runs.workflow_run import RunOptions
 from dataward.strategies.strategy import Strategy
 
-SILENT = Silent()
+if TYPE_CHECKING:
+    from dataward.api.report import RunReport
+    from dataward.runs.recorded_run import RunEnding
+    from dataward.runs.watcher import Watcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class RunToDo:
     resume: bool
 
 
-def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> RunReport:
+def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> "RunReport":
     """Run a workflow on this machine, and tell what it came to.
 
     ``workflow`` is a workflow, or its file. What may be asked besides are the fields of
@@ -141,18 +145,34 @@ def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
     )
 
 
-def begin(todo: RunToDo, watcher: Watcher = SILENT, events: Path | None = None) -> RunEnding:
+def begin(
+    todo: RunToDo, watcher: "Watcher | None" = None, events: Path | None = None
+) -> "RunEnding":
     """Run it; ``events`` is a second file for its events, besides that of its record."""
     todo.directory.make()
     with ExitStack() as stack:
         stack.callback(todo.directory.lock().release)
+        pools = launched(todo.directory, todo.options.machine, len(todo.workflow), stack)
+        # Here, since it takes about as long as the processes take to start.
+        from dataward.runs.recorded_run import RecordedRun
+        from dataward.runs.watcher import Silent
+
         run = RecordedRun(
-            todo.workflow, todo.source, todo.directory, todo.options, watcher, resume=todo.resume
+            todo.workflow,
+            todo.source,
+            todo.directory,
+            todo.options,
+            pools,
+            watcher or Silent(),
+            resume=todo.resume,
         )
         return run.run(stack, events)
 
 
-def report_of(ending: RunEnding) -> RunReport:
+def report_of(ending: "RunEnding") -> "RunReport":
+    from dataward.api.report import RunReport
+    from dataward.reports.event_file import EventFileReader
+
     path = ending.record.events
 
     def events() -> Iterator[Event]:

@@ -24,6 +24,7 @@ def parts_of(strategy: Strategy) -> dict[str, str]:
         "home": type(strategy.home).__name__,
         "order": strategy.order.value,
         "mover": type(strategy.mover).__name__,
+        "load": strategy.load.value,
     }
 
 

@@ -20,8 +20,10 @@ from dataward.errors import OutputError, ProcessDiedError, TimeLimitError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.call_results import Result
 from dataward.live.fitting import fitted
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Session, SessionFiles, SessionSettings, Slice, runner_pools
+from dataward.live.runner_pool import runner_pools
+from dataward.live.runner_settings import RunnerSettings
+from dataward.live.session import Session, SessionFiles, SessionSettings
+from dataward.live.slice import Slice
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.ids import NodeId
 from dataward.model.operations import Enqueue, Forget, QueueEntry, Submit
@@ -126,7 +128,6 @@ class Dispatcher:
         """Make no more calls: the futures of all unfinished calls get the error."""
         for call in self._unfinished():
             self.fail(call, error)
-        self._bundler.ready.clear()
 
     # --- calls in --------------------------------------------------------------------------------
 

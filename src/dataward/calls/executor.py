@@ -21,8 +21,8 @@ from dataward.calls.functions import FunctionTable, pickled_function
 from dataward.calls.future import CallFuture
 from dataward.calls.loop import CallLoop
 from dataward.errors import SettingError
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.session import Slice
+from dataward.live.runner_settings import RunnerSettings
+from dataward.live.slice import Slice
 from dataward.model.events import Emit
 
 P = ParamSpec("P")

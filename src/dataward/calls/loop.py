@@ -58,9 +58,12 @@ class CallLoop:
         """
         if _is_exiting:
             raise RuntimeError(AFTER_EXIT)
-        self._inbox.append(call)
+        if self._failure is None:
+            self._inbox.append(call)
+        # Perhaps it failed just now. Its thread tells the futures of all calls that it had taken:
+        # the caller has the executor's lock, which their callbacks may want.
         if self._failure is not None:
-            raise self._break_off(self._failure)
+            raise _broken(self._failure)
         self._wake()
 
     def on_cancelled(self, future: CallFuture[Any]) -> None:
@@ -141,19 +144,21 @@ class CallLoop:
             return False
         return dispatcher.is_idle
 
-    def _break_off(self, failure: BaseException) -> BrokenExecutor:
-        """The error that the futures of all unfinished calls get: no more calls are made."""
-        error = BrokenExecutor(f"the executor has broken down: {failure}")
-        error.__cause__ = failure
-        dispatcher = self._dispatcher
-        with suppress(IndexError):
-            while True:
-                call = self._inbox.popleft()
-                if call.future.start():
-                    call.future.set_exception(error)
-        if dispatcher is not None:
-            dispatcher.break_off(error)
-        return error
+    def _break_off(self, failure: BaseException) -> None:
+        """Make no more calls: the futures of all unfinished ones get an error."""
+        error = _broken(failure)
+        while self._inbox:
+            call = self._inbox.popleft()
+            if call.future.start():
+                call.future.set_exception(error)
+        if self._dispatcher is not None:
+            self._dispatcher.break_off(error)
+
+
+def _broken(failure: BaseException) -> BrokenExecutor:
+    error = BrokenExecutor(f"the executor has broken down: {failure}")
+    error.__cause__ = failure
+    return error
 
 
 # --- the end of the interpreter ------------------------------------------------------------------

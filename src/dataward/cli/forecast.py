@@ -6,7 +6,7 @@ from dataward.cli.output import counted, print_json, stdout_console
 from dataward.model.quantities import show_seconds
 from dataward.runs.forecast import Forecast, foresee
 from dataward.runs.preparation import Preparer
-from dataward.runs.workflow_run import RunOptions
+from dataward.runs.run_options import RunOptions
 
 SHOWN = 20  # tasks; --json has them all
 

@@ -2,33 +2,39 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
-
-import msgspec
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from dataward.cli.complaints import visible
 from dataward.errors import FormatError, OutputError, WorkflowError
 from dataward.model.workflow import Workflow
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 WARNINGS_MAX = 8
 NAME_CELLS_MAX = 48
+LARGE_FILE_BYTES = 1 << 20  # smaller ones are read so fast that no spinner is needed
 
 
-def stdout_console(width: int | None = None) -> Console:
+def stdout_console(width: int | None = None) -> "Console":
     """A console for text for people: wrapped and coloured on a terminal, plain in a pipe."""
+    from rich.console import Console
+
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
-def stderr_console() -> Console:
+def stderr_console() -> "Console":
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, as bytes: JSON is UTF-8, whatever the terminal's encoding."""
+    import msgspec
+
     sys.stdout.flush()
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
     sys.stdout.buffer.flush()
@@ -36,6 +42,8 @@ def print_json(value: Any) -> None:
 
 def print_warnings(workflow: Workflow, source: str | Path) -> None:
     """Print a workflow's warnings on stderr, so that piped results stay clean."""
+    if not workflow.warnings:
+        return
     console = stderr_console()
     for sentence in workflow.warnings[:WARNINGS_MAX]:
         console.print(f"warning: {visible(source)}: {visible(sentence)}", soft_wrap=True)
@@ -47,22 +55,28 @@ def print_warnings(workflow: Workflow, source: str | Path) -> None:
 @contextmanager
 def busy(doing: str) -> Iterator[None]:
     """Show a spinner during something long, if stderr is a terminal."""
-    console = stderr_console()
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield
         return
-    with console.status(visible(doing)):
+    with stderr_console().status(visible(doing)):
         yield
 
 
 @contextmanager
 def reading_file(file: Path) -> Iterator[None]:
-    """Show a spinner while reading a file; a WorkflowError becomes a FormatError with its name."""
-    with busy(f"reading {file}"):
+    """Show a spinner while a large file is read; a WorkflowError then names the file."""
+    with busy(f"reading {file}") if _is_large(file) else nullcontext():
         try:
             yield
         except WorkflowError as error:
             raise FormatError(str(file), str(error)) from error
+
+
+def _is_large(file: Path) -> bool:
+    try:
+        return file.stat().st_size >= LARGE_FILE_BYTES
+    except OSError:  # whoever opens it will say why
+        return False
 
 
 def write_text(path: Path, content: str) -> None:
@@ -80,10 +94,14 @@ def encodable(path: Path) -> str:
 
 def shortened(name: str, cells: int = NAME_CELLS_MAX) -> str:
     """The name in at most ``cells`` cells of a terminal; names from outside may be very long."""
+    from rich.cells import cell_len, set_cell_size
+
     return name if cell_len(name) <= cells else set_cell_size(name, cells - 1) + "~"
 
 
 def padded(name: str, cells: int) -> str:
+    from rich.cells import cell_len
+
     return name + " " * (cells - cell_len(name))
 
 

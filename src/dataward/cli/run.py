@@ -90,9 +90,8 @@ def run_command(
     """
     from dataward.api.run import RunRequest, begin, prepared
     from dataward.cli.output import print_json, print_warnings, reading_file
-    from dataward.cli.run_end import RunEnd, end_as_json, print_end, tell_stale
     from dataward.cli.run_watcher import RunWatcher
-    from dataward.formats import read_workflow
+    from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
     from dataward.runs.run_directory import RunState
 
@@ -123,6 +122,8 @@ def run_command(
         show_forecast(todo, json=json)
         return
     ending = begin(todo, RunWatcher(quiet=quiet or json), events)
+    from dataward.cli.run_end import RunEnd, end_as_json, print_end, tell_stale
+
     given = _words(
         slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
         keep=keep if keep != "auto" else None, time_limit=time_limit or None,

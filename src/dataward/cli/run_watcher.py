@@ -1,13 +1,20 @@
-"""Shows a run on the terminal: its preparation, its progress, and that it was asked to stop."""
+"""Shows a run on the terminal: its preparation, its progress, and that it was asked to stop.
+
+What draws is loaded when the run begins: before that, the processes that run tasks are started.
+"""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from dataward.cli.output import busy, counted, stderr_console
-from dataward.cli.run_view import RunView
-from dataward.reports.progress import RunProgress
+
+if TYPE_CHECKING:
+    from dataward.cli.run_view import RunView
+    from dataward.reports.progress import RunProgress
 
 MANY_INPUTS = 1000  # fewer are checked so fast that no progress bar is needed
+MANY_TASKS = 1000  # the workflow of fewer is written as fast
 
 
 class RunWatcher:
@@ -17,20 +24,26 @@ class RunWatcher:
         self._quiet = quiet
         self._view: RunView | None = None
 
-    def busy(self, what: str) -> AbstractContextManager[None]:
-        return busy(what)
+    def busy(self, what: str, tasks: int) -> AbstractContextManager[None]:
+        return busy(what) if tasks > MANY_TASKS else nullcontext()
 
     def look_at_inputs(self, steps: Iterator[int], count: int) -> None:
+        if count > MANY_INPUTS and not self._quiet:
+            self._show_steps(steps, count)
+        for _ in steps:
+            pass
+
+    def _show_steps(self, steps: Iterator[int], count: int) -> None:
         console = stderr_console()
-        if count > MANY_INPUTS and console.is_terminal and not self._quiet:
+        if console.is_terminal:
             from rich.progress import track
 
             for _ in track(steps, "looking at inputs", count, console=console, transient=True):
                 pass
-        for _ in steps:
-            pass
 
-    def begin(self, progress: RunProgress) -> None:
+    def begin(self, progress: "RunProgress") -> None:
+        from dataward.cli.run_view import RunView
+
         self._view = RunView(progress, quiet=self._quiet)
 
     def refresh(self, now: float) -> None:

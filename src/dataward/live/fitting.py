@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from dataward.errors import SettingError
-from dataward.live.session import Slice
+from dataward.live.slice import Slice
 from dataward.node.giving import Giving
 from dataward.node.mover import Staying
 from dataward.node.settings import NodeSettings

@@ -35,6 +35,7 @@ class Entry(NamedTuple):
     kind: bytes
     size_bytes: int
     modified_ns: int
+    changed_ns: int  # the time that nobody can set
 
 
 def entries_of(top: str, may_follow: Callable[[str], bool] = lambda path: True) -> list[Entry]:
@@ -68,11 +69,11 @@ def _entry(item: "os.DirEntry[str]", name: bytes, may_follow: Callable[[str], bo
         if stat.S_ISDIR(status.st_mode):
             raise OddEntry(item.path, f"{shown}, a directory; only links to files are followed")
     if stat.S_ISDIR(status.st_mode):
-        return Entry(name, item.path, DIRECTORY, 0, status.st_mtime_ns)
+        return Entry(name, item.path, DIRECTORY, 0, status.st_mtime_ns, status.st_ctime_ns)
     if not stat.S_ISREG(status.st_mode):
         raise OddEntry(item.path, "is neither a file nor a directory")
     kind = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
-    return Entry(name, item.path, kind, status.st_size, status.st_mtime_ns)
+    return Entry(name, item.path, kind, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def packed(entries: Iterable[Entry]) -> Iterator[bytes]:

@@ -19,6 +19,8 @@ from pathlib import Path
 from dataward.errors import SettingError
 from dataward.live.orders import Order, Report
 from dataward.live.runner_connection import PendingOrder, ProcessEnd, RunnerConnection
+from dataward.live.slice import Slice
+from dataward.model.ids import NodeId
 
 # A process that runs commands needs a handful of modules. The package's own ``__init__`` would load
 # numpy and much else, a tenth of a second for each process: an empty package takes its place.
@@ -47,6 +49,11 @@ class _Launched:
     pid: int
     socket: socket.socket
     directory: Path
+
+
+def runner_pools(machine: Slice, work: Path) -> dict[NodeId, "RunnerPool"]:
+    """Every node's pool of runner processes. These take a moment to start: launch them early."""
+    return {id: RunnerPool(work / id, machine.slots) for id in machine.node_ids}
 
 
 def close_pools(pools: Iterable["RunnerPool"]) -> None:

@@ -15,20 +15,20 @@ from dataward.errors import DatawardError, OutputError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place
-from dataward.live.live_runner import LiveRunner, RunnerSettings
+from dataward.live.live_runner import LiveRunner
 from dataward.live.local_network import Wires
 from dataward.live.runner_pool import RunnerPool, close_pools
+from dataward.live.runner_settings import RunnerSettings
+from dataward.live.slice import Slice
 from dataward.model.events import Emit
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import OutputFile, TaskSpec
-from dataward.model.platform import Platform, uniform_platform
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
-from dataward.stores.embedded import Done, EmbeddedSettings, EmbeddedStore, Work
+from dataward.stores.embedded import CommittedTask, Done, EmbeddedSettings, EmbeddedStore, Work
 from dataward.stores.memory import MemoryStore
 from dataward.strategies.strategy import Strategy
 from dataward.world import Store, World
@@ -42,26 +42,6 @@ class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
     def __init__(self, path: str, why: str) -> None:
         self.path = path
         DatawardError.__init__(self, why)  # ``why`` names the path already
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The part of this machine that is used."""
-
-    nodes: int
-    slots: int  # of each node
-
-    def platform(self) -> Platform:
-        return uniform_platform(self.nodes, cores=self.slots)
-
-    @property
-    def node_ids(self) -> tuple[NodeId, ...]:
-        return tuple(machine.id for machine in self.platform().machines)
-
-
-def runner_pools(machine: Slice, work: Path) -> dict[NodeId, RunnerPool]:
-    """Every node's pool of runner processes. These take a moment to start: launch them early."""
-    return {id: RunnerPool(work / id, machine.slots) for id in machine.node_ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +186,8 @@ class Session:
             return StoreStopped(str(self._files.store), self._embedded.failure)
         return self._backlog.error
 
-    def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
-        """Every complete task in a store on disk, with the files it wrote; also after ``close``."""
+    def committed(self) -> Iterator[CommittedTask]:
+        """Every complete task in a store on disk; also after ``close``."""
         return self._embedded.committed() if self._embedded is not None else iter(())
 
     # --- the end ---------------------------------------------------------------------------------

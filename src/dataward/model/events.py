@@ -185,6 +185,7 @@ class Occasion(Enum):
     NO_ROOM = "no room"  # the disk of the node that had the task is full
     GIVEN = "given"  # a load balancer moved the task, or asked for a replica
     ASKED_FOR = "asked for"  # another node had nothing to run, and asked for tasks
+    STOLEN = "stolen"  # another node had nothing to run, and took half of this node's tasks
 
     __hash__ = object.__hash__
 
@@ -216,6 +217,18 @@ class TaskReopened(msgspec.Struct, frozen=True, array_like=True, tag="task-reope
     generation: int
 
 
+class PolicyChanged(msgspec.Struct, frozen=True, array_like=True, tag="policy-changed"):
+    """A node weighs load against data in another way from now on.
+
+    ``moved`` is the reason: how long tasks waited for data, as a share of how long they ran.
+    """
+
+    at: float
+    node: NodeId
+    policy: str
+    moved: float
+
+
 class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-injected"):
     at: float
     kind: str
@@ -226,7 +239,8 @@ Event = (
     RunStarted | RunResumed | RunEnded | NodeJoined | NodeLost
     | AttemptBegan | AttemptAdvanced | AttemptMeasured | AttemptEnded
     | TaskFinished | TaskSkipped | TaskDue | TaskPlaced | TaskTakenOver | TaskReopened
-    | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | FaultInjected
+    | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | PolicyChanged
+    | FaultInjected
 )  # fmt: skip
 
 Emit = Callable[[Event], None]

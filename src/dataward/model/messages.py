@@ -36,5 +36,22 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
     evicted: tuple[FileId, ...] = ()
 
 
-MoverMessage = Ask
+class Steal(msgspec.Struct, frozen=True, tag="steal"):
+    """Queue half of the tasks that others may run for this node, and say how many those are.
+
+    ``number`` counts the thief's messages of this kind: the answer names it.
+    """
+
+    thief: NodeId
+    number: int
+
+
+class Stolen(msgspec.Struct, frozen=True, tag="stolen"):
+    """The answer to a `Steal`: so many tasks are in the thief's queue now."""
+
+    number: int
+    tasks: int
+
+
+MoverMessage = Ask | Steal | Stolen
 Message = WorkQueued | Stop | Confirm | MoverMessage

@@ -7,10 +7,12 @@ or finds less. ``docs/node.md`` describes the order in which operations follow o
 """
 
 from enum import IntEnum
+from math import inf
 from zlib import crc32
 
 import msgspec
 
+from dataward.model.estimate import UNKNOWN_SECONDS
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.launch import Launch
 from dataward.model.states import TaskState
@@ -101,9 +103,11 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     priority: float
     task: TaskId
     replica: bool = False
-    seconds: float = 0.0  # estimated run time
+    seconds: float = UNKNOWN_SECONDS  # estimated run time
     generation: int = 1  # the generation that running this entry would complete
     shelf: Shelf = Shelf.SHARED
+    spread: float = inf  # of ``seconds``, as in `Estimate`
+    task_type: str = ""  # by which nodes learn run times
 
 
 # --- about a task --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataward.model.ids import NodeId
 from dataward.model.messages import Ask
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.node.choosers import Chooser
+from dataward.node.handing_over import hand_over
 from dataward.node.mover import NodeParts
 
 Given = dict[NodeId, list[QueueEntry]]
@@ -79,7 +80,4 @@ async def hand_out(parts: NodeParts, given: Given) -> None:
         now = parts.world.kernel.now()
         parts.world.emit(TaskPlaced(now, entry.task, here, Occasion.ASKED_FOR))
         parts.state.outbox.load_changed()
-    await parts.placer.send(kept, Occasion.ASKED_FOR)
-    for entries in kept.values():
-        for entry in entries:
-            parts.state.outbox.let_go(entry.task)
+    await hand_over(parts.state, parts.placer, kept, Occasion.ASKED_FOR)

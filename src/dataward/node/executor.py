@@ -62,6 +62,8 @@ class Executor:
             await self._try(entry)
         finally:
             self.state.attempts.end(entry.task)
+            if self.state.is_out_of_work:
+                self.state.outbox.hurry()
 
     async def _try(self, entry: QueueEntry) -> None:
         identity = self.state.identity
@@ -130,8 +132,10 @@ class Executor:
 
     async def _carry(self, begun: Begun, attempt: AttemptId) -> None:
         """Fetch the inputs, run the task, store its outputs, propose the commit."""
-        spec = begun.spec
+        spec, began = begun.spec, self.world.kernel.now()
         staged = await self.depot.bring(begun)
+        if staged.moved_bytes:
+            self.state.learned.moved(self.world.kernel.now() - began)
         try:
             self._staged(spec.id, attempt, staged)
             result = await self._execute(spec, attempt)
@@ -165,6 +169,9 @@ class Executor:
         finally:
             self.capacity.give_back(spec)
         self.capacity.learn(result.wall_seconds)
+        if not result.error:
+            self.state.learn(spec, result.wall_seconds)
+            self.state.learned.ran(result.wall_seconds)
         tell_measured(self.world, spec.id, attempt, result)
         return result
 

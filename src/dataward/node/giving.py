@@ -15,6 +15,7 @@ from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
 from dataward.model.messages import MoverMessage
 from dataward.model.operations import QueueEntry, Replicate, Shelf
+from dataward.node.handing_over import half, hand_over, take_out
 from dataward.node.homes import receiver
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbourhood, Neighbours
@@ -103,22 +104,18 @@ class LoadBalancer:
 
         With replication, only those of them that may have one more backup.
         """
-        gift = self.state.queue.least_urgent(max(self.state.queue.givable // 2, 1))
-        replica = self.settings.replication
-        if replica:
-            gift = await self._backed_up(gift, target)
-        else:
-            gift = [entry for entry in gift if self.state.queue.remove(entry.task)]
+        queue, replica = self.state.queue, self.settings.replication
+        gift = queue.least_urgent(half(queue.givable))
+        gift = await self._backed_up(gift, target) if replica else take_out(queue, gift)
         if not gift:
             return []
         entries = [
             msgspec.structs.replace(entry, replica=replica, shelf=Shelf.KEPT) for entry in gift
         ]
-        await self.placer.send({target: entries}, Occasion.GIVEN)
-        if not replica:
-            for entry in gift:
-                self.state.outbox.let_go(entry.task)
-        self.state.outbox.load_changed()
+        if replica:
+            await self.placer.send({target: entries}, Occasion.GIVEN)
+        else:
+            await hand_over(self.state, self.placer, {target: entries}, Occasion.GIVEN)
         return gift
 
     async def _backed_up(self, gift: list[QueueEntry], target: NodeId) -> list[QueueEntry]:

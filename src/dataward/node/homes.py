@@ -5,7 +5,7 @@ the nodes; `Homes` makes that view.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -16,6 +16,8 @@ from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
 from dataward.model.operations import Copy, InputFile, Look, Probe, Shelf
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.depot import as_committed
+from dataward.node.learned import Learned
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.store_client import StoreClient
 
@@ -27,13 +29,14 @@ class View:
     """What a rule is told of the nodes.
 
     ``here`` is the node that asks. ``loads_seconds`` has the nodes that were asked and are up, and
-    ``here``; it is empty if no node was asked.
+    ``here``; it is empty if no node was asked. ``learned`` is what the node that asks has learned.
     """
 
     here: NodeId
     nodes: Sequence[NodeId]
     loads_seconds: Mapping[NodeId, float]
     random: Random
+    learned: Learned = field(default_factory=Learned)
 
 
 class Home(NamedTuple):
@@ -118,9 +121,13 @@ def missing_bytes(inputs: Iterable[InputFile], held: Collection[FileId]) -> int:
 
 
 def candidates_for(
-    inputs: Sequence[InputFile], copies: Iterable[Copy], loads_seconds: Mapping[NodeId, float]
+    inputs: Sequence[InputFile], copies: Sequence[Copy], loads_seconds: Mapping[NodeId, float]
 ) -> list[Candidate]:
-    """Each of the nodes whose load is known, with the bytes it would have to fetch."""
+    """Each of the nodes whose load is known, with the bytes it would have to fetch.
+
+    A file that was committed counts with the size that its copies tell, not with the estimate.
+    """
+    inputs = as_committed(inputs, copies)
     held: dict[NodeId, set[FileId]] = {}
     for copy in copies:
         held.setdefault(copy.node, set()).add(copy.file)
@@ -159,7 +166,8 @@ def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId 
 class Homes:
     """Asks the store for the loads that the rule needs, then asks the rule.
 
-    ``queue`` is the ready queue of the node that asks; a client has none.
+    ``queue`` is the ready queue of the node that asks, and ``learned`` what that node has learned;
+    a client has neither.
     """
 
     here: NodeId
@@ -168,6 +176,7 @@ class Homes:
     store: StoreClient
     rule: HomeRule
     queue: ReadyQueue | None = None
+    learned: Learned = field(default_factory=Learned)
 
     @property
     def is_alone(self) -> bool:
@@ -184,7 +193,7 @@ class Homes:
         if tasks and occasion in self.rule.asks:
             loads = await self._loads_of_nodes_up(tasks)
             loads = {n: load for n, load in loads.items() if n not in avoid or n == self.here}
-        view = View(self.here, self.nodes, loads, self.random)
+        view = View(self.here, self.nodes, loads, self.random, self.learned)
         homes = []
         for task in tasks:
             home = self.rule.choose(task, occasion, view)

@@ -42,11 +42,15 @@ class Neighbours:
         return self._drawn
 
     async def loads(self) -> dict[NodeId, float]:
-        """The loads of neighbours that are up, asked of the store in one call."""
+        """The loads of neighbours that are up, with what is queued for them but not claimed."""
+        return {answer.node: answer.load_seconds for answer in await self._up()}
+
+    async def told_loads(self) -> dict[NodeId, float]:
+        """The loads that neighbours that are up have reported: of tasks that they have claimed."""
+        return {answer.node: answer.told_seconds for answer in await self._up()}
+
+    async def _up(self) -> list[Membership]:
+        """The neighbours that are up, asked of the store in one call."""
         probes = [Probe(node) for node in self.draw()]
         answers = await self.store.call(probes) if probes else []
-        return {
-            answer.node: answer.load_seconds
-            for answer in answers
-            if isinstance(answer, Membership) and answer.up
-        }
+        return [answer for answer in answers if isinstance(answer, Membership) and answer.up]

@@ -28,9 +28,11 @@ class Node:
     def __init__(self, world: World, rules: Rules) -> None:
         settings = rules.settings
         self._world = world
-        self._state = state = NodeState(world, settings, rules.order)
+        self._state = state = NodeState(world, settings, rules.order, rules.load)
         self._store = store = StoreClient(world.store, world.kernel, world.random, settings)
-        homes = Homes(world.node, world.nodes, world.random, store, rules.home, state.queue)
+        homes = Homes(
+            world.node, world.nodes, world.random, store, rules.home, state.queue, state.learned
+        )
         self._placer = placer = Placer(world, store, homes)
         self._depot = depot = Depot(world, settings, store, state.outbox)
         self._herald = herald = Herald(world, store, state.outbox, placer)

@@ -41,7 +41,7 @@ class Outbox:
         self._filled = world.kernel.flag()
         self._urgent = world.kernel.flag()
         self._awaited = world.kernel.flag()
-        self._sleep = world.kernel.sleep
+        self._alone = world.kernel.flag()  # no more outcomes will come that could go along
         self._proposed: dict[AttemptId, Proposal] = {}
         self._advances: dict[AttemptId, tuple[TaskId, list[tuple[TaskState, float]]]] = {}
         self._outcomes: list[Proposal] = []
@@ -115,6 +115,12 @@ class Outbox:
             self._awaited.set()
         self._urgent.set()
         self._filled.set()
+
+    def hurry(self) -> None:
+        """Outcomes wait for no more company: the node has nothing else to do."""
+        if self._outcomes:
+            self._awaited.set()
+            self._alone.set()
 
     # --- everything else -------------------------------------------------------------------------
 
@@ -199,13 +205,14 @@ class Outbox:
         await self._urgent.wait(settings.company_seconds)
         if settings.outcome_seconds and self._queue:
             await self._awaited.wait(settings.unawaited_seconds)
-            await self._sleep(settings.outcome_seconds)
+            await self._alone.wait(settings.outcome_seconds)
 
     def take(self) -> list[Operation]:
         """All operations to send, in the order in which the store should apply them."""
         self._filled.clear()
         self._urgent.clear()
         self._awaited.clear()
+        self._alone.clear()
         operations: list[Operation] = [
             Advance(task, attempt, state, at)
             for attempt, (task, steps) in self._advances.items()

@@ -5,14 +5,16 @@ only own tasks may be given away.
 """
 
 from enum import Enum
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nlargest
+
+import msgspec
 
 from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
+from dataward.node.learned_times import LearnedTimes
+from dataward.node.waiting_load import WaitingLoad
 from dataward.world import Kernel
-
-UNKNOWN_SECONDS = 1.0  # the load of a task whose run time is not known
 
 
 class TakeOrder(Enum):
@@ -22,6 +24,13 @@ class TakeOrder(Enum):
     KEPT_FIRST = "kept first"  # tasks that only this node may run first, each part by priority
 
 
+class LoadMeasure(Enum):
+    """What counts as a node's load."""
+
+    SECONDS = "seconds"  # the estimated run time of all tasks that wait
+    SHARED_TASKS = "shared tasks"  # one second for each task that a mover may take away
+
+
 class ReadyQueue:
     """The most urgent task, to run, and the least urgent, to give, are found in O(log n).
 
@@ -29,12 +38,19 @@ class ReadyQueue:
     """
 
     def __init__(
-        self, kernel: Kernel, past_max: int = 1000, order: TakeOrder = TakeOrder.URGENCY
+        self,
+        kernel: Kernel,
+        past_max: int = 1000,
+        order: TakeOrder = TakeOrder.URGENCY,
+        measure: LoadMeasure = LoadMeasure.SECONDS,
+        times: LearnedTimes | None = None,
     ) -> None:
         self._past_max = past_max
         self._order = order
+        self._measure = measure
         self.grown = kernel.flag()  # set while there is a task to take
         self.offered = kernel.flag()  # set while there is a task to give
+        self.confined = kernel.flag()  # set while there is an own task that no mover may take
         self.wanted = kernel.flag()  # set when the decision maker should claim more
         self.hungry = kernel.flag()  # set while the executor could begin a task, and there is none
         # Each entry has the number of its stay: the same entry may leave and come back, and a heap
@@ -47,7 +63,9 @@ class ReadyQueue:
         self._patient: list[tuple[float, TaskId, int]] = []
         self._shared: set[TaskId] = set()
         self._givable: set[TaskId] = set()
-        self.load_seconds = 0.0
+        self._confined: set[TaskId] = set()
+        self._movable = 0  # own tasks that a mover may take away
+        self._load = WaitingLoad(times or LearnedTimes())
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -56,9 +74,27 @@ class ReadyQueue:
         return task in self._entries
 
     @property
+    def load_seconds(self) -> float:
+        """How long all queued tasks should run, one after another, by what is known now.
+
+        Or one second for each task that a mover may take away, if the load is measured so.
+        """
+        is_counted = self._measure is LoadMeasure.SHARED_TASKS
+        return float(self._movable) if is_counted else self._load.seconds
+
+    def weigh_again(self) -> bool:
+        """Whether the load is another, by run times learned since the tasks were queued."""
+        return self._load.weigh_again()
+
+    @property
     def givable(self) -> int:
         """How many own tasks may still be given to others."""
         return len(self._givable)
+
+    @property
+    def kept(self) -> int:
+        """How many own tasks no mover may take: the length of MATRIX's LReadyQ."""
+        return len(self._confined)
 
     def put(self, entry: QueueEntry) -> None:
         if entry.task in self._entries:
@@ -75,7 +111,11 @@ class ReadyQueue:
                 self._givable.add(entry.task)
                 self._tidy()
                 self.offered.set()
-        self.load_seconds += weight(entry)
+                self._movable += 1
+            else:
+                self._confined.add(entry.task)
+                self.confined.set()
+        self._load.add(entry)
         self.grown.set()
         self.hungry.clear()
 
@@ -131,7 +171,13 @@ class ReadyQueue:
         del self._entries[entry.task]
         self._shared.discard(entry.task)
         self.keep(entry.task)
-        self.load_seconds = self.load_seconds - weight(entry) if self._entries else 0.0
+        if entry.shelf is not Shelf.SHARED:
+            self._confined.discard(entry.task)
+            if not self._confined:
+                self.confined.clear()
+        elif not entry.replica:
+            self._movable -= 1
+        self._load.remove(entry)
         if not self._entries:
             self.grown.clear()
 
@@ -146,6 +192,13 @@ class ReadyQueue:
         if not self._givable:
             self.offered.clear()
 
+    def offer_kept(self, count: int) -> None:
+        """Let movers take the ``count`` least urgent of the own tasks that they might not take."""
+        kept = (self._entries[task][0] for task in self._confined)
+        for entry in nlargest(count, kept):
+            self._forget(entry)
+            self.put(msgspec.structs.replace(entry, shelf=Shelf.SHARED))
+
     def shared(self) -> list[TaskId]:
         return sorted(self._shared)
 
@@ -159,16 +212,22 @@ class ReadyQueue:
             "tasks in the ready queue": len(self._entries),
             "tasks in the ready queue noted as shared": len(self._shared),
             "tasks in the ready queue noted as givable": len(self._givable),
+            "tasks in the ready queue noted as kept": len(self._confined),
             "past entries at the near end": len(self._kept)
             + len(self._urgent)
             + len(self._replicas),
         }
 
 
-def weight(entry: QueueEntry) -> float:
-    return entry.seconds or UNKNOWN_SECONDS
-
-
 def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED) -> QueueEntry:
     """A task's queue entry, for its next generation."""
-    return QueueEntry(task.priority, task.task, False, task.seconds, task.generation + 1, shelf)
+    return QueueEntry(
+        task.priority,
+        task.task,
+        False,
+        task.seconds,
+        task.generation + 1,
+        shelf,
+        task.spread,
+        task.task_type,
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from dataward.node.homes import AdageHome, HomeRule
 from dataward.node.mover import Mover, Staying
-from dataward.node.ready_queue import TakeOrder
+from dataward.node.ready_queue import LoadMeasure, TakeOrder
 from dataward.node.settings import NodeSettings
 
 
@@ -13,10 +13,12 @@ class Rules:
     """A node's settings, and one value for each question in which strategies differ.
 
     ``home`` says which node a task goes to, ``order`` in what order a node takes its tasks, and
-    ``mover`` how work gets from one node to another after that.
+    ``mover`` how work gets from one node to another after that; ``load`` is what nodes report of
+    themselves, for homes and movers to compare.
     """
 
     settings: NodeSettings = field(default_factory=NodeSettings)
     home: HomeRule = field(default_factory=AdageHome)
     order: TakeOrder = TakeOrder.URGENCY
     mover: Mover = field(default_factory=Staying)
+    load: LoadMeasure = LoadMeasure.SECONDS

@@ -3,13 +3,15 @@
 The node's components share this state. Nothing here waits; the components do.
 """
 
-from dataward.model.operations import Commit, QueueEntry, Shelf
+from dataward.model.operations import Commit, QueueEntry, Shelf, TaskSpec
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
 from dataward.node.identity import Identity
+from dataward.node.learned import Learned
+from dataward.node.learned_times import LearnedTimes
 from dataward.node.outbox import Outbox
 from dataward.node.pool import Pool
-from dataward.node.ready_queue import ReadyQueue, TakeOrder
+from dataward.node.ready_queue import LoadMeasure, ReadyQueue, TakeOrder
 from dataward.node.settings import NodeSettings
 from dataward.world import World
 
@@ -18,13 +20,19 @@ class NodeState:
     """One node's state, from its start to its end, through all its incarnations."""
 
     def __init__(
-        self, world: World, settings: NodeSettings, order: TakeOrder = TakeOrder.URGENCY
+        self,
+        world: World,
+        settings: NodeSettings,
+        order: TakeOrder = TakeOrder.URGENCY,
+        load: LoadMeasure = LoadMeasure.SECONDS,
     ) -> None:
         self.identity = Identity(world.node, world.incarnation)
-        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order)
+        self.times = LearnedTimes()
+        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order, load, self.times)
         self.pool = Pool(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
+        self.learned = Learned()
         self.lease_lost = world.kernel.flag()
         self._abandoned: list[Commit] = []
         self._is_draining = False
@@ -38,6 +46,11 @@ class NodeState:
     def is_idle(self) -> bool:
         """Whether no attempt is under way, and no outcome on its way to the store."""
         return not self.attempts and not self.outbox.is_busy
+
+    @property
+    def is_out_of_work(self) -> bool:
+        """Whether no attempt is under way, and none will begin with what the node has."""
+        return not self.attempts and (not self.queue or self.is_draining)
 
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
@@ -55,6 +68,12 @@ class NodeState:
         """Whether a waiting task was taken out: only if it waits for this generation or earlier."""
         return self.queue.remove(task, up_to_generation) or self.pool.remove(task, up_to_generation)
 
+    def learn(self, task: TaskSpec, seconds: float) -> None:
+        """Record how long a task ran here, and weigh the waiting ones by it."""
+        self.times.learn(task.type, seconds, task.estimated_seconds)
+        if self.queue.weigh_again():
+            self.outbox.load_changed()
+
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the node keeps that must be 0 when there is no work left."""
         return {
@@ -69,6 +88,7 @@ class NodeState:
     def drain(self) -> None:
         """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._is_draining = True
+        self.queue.hungry.clear()  # so that no mover fetches more
         self.attempts.cancel_unstarted()
 
     def lose_lease(self, incarnation: int) -> None:

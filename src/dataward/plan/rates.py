@@ -24,6 +24,7 @@ class Rates:
             [machine.down_bytes_per_second for machine in machines]
         )
         self._between = platform.site_bytes_per_second
+        self._origin_site = platform.origin_site
         self._sites = [machine.site for machine in machines]
         self._same_site = {
             site: np.array([machine.site == site for machine in machines])
@@ -45,6 +46,16 @@ class Rates:
         if self._between < np.inf:
             rates = np.where(self._same_site[site], rates, np.minimum(rates, self._between))
         return rates
+
+    def site_numbers(self, lanes: int) -> NDArray[np.intp] | None:
+        """A number for the site of each node, and of each lane of the origin's link.
+
+        None if links between sites slow nothing down.
+        """
+        if self._between == np.inf:
+            return None
+        _, numbers = np.unique([*self._sites, *[self._origin_site] * lanes], return_inverse=True)
+        return numbers
 
     def mean(self) -> float:
         """The mean rate over all pairs of different nodes; infinity if there is only one node.

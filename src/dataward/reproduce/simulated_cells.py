@@ -10,6 +10,7 @@ from dataward.api.strategy import chosen_strategy, settings_of
 from dataward.errors import OwnFaultError
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
+from dataward.plan.estimates import EXACT
 from dataward.reports.run_summary import RunSummary
 from dataward.reproduce.cells import CellValues, Numbers, Study
 from dataward.reproduce.gauges import Gauges
@@ -79,6 +80,7 @@ def run_once(setup: Setup) -> Measured:
         seed=setup.seed,
         faults=setup.faults,
         retries=0,
+        estimates=EXACT,
         sinks=[gauges.add],
     )
     if not report.is_complete:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dataward.live.session import Slice
+from dataward.live.slice import Slice
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
 from dataward.runs.outcomes import Outcome

@@ -1,7 +1,8 @@
 """Digests of the files a workflow starts from; a file is read again only if it has changed.
 
 Size, time of modification and inode tell whether a file has changed, as for ``make`` and ``git``.
-The remembered digests are only a cache: without them, files are read again.
+The remembered digests are only a cache: without them, files are read again. They are also read
+again if a power cut may have taken the content that was read, and left the rest as it was.
 """
 
 import os
@@ -22,11 +23,15 @@ from dataward.live.packed_tree import OddEntry, entries_of, tree_digest
 from dataward.model.directories import is_directory
 from dataward.stores.journal import Journal
 
-VERSION = 1  # grows when what is remembered changes its meaning
+VERSION = 2  # grows when what is remembered changes its meaning
 
 # A file that is written twice within one tick of its file system's clock looks the same after the
 # second time. FAT has the longest ticks, 2 s; a file server's clock is trusted to be that exact.
 SETTLED_NS = 2_000_000_000
+
+# What was changed longer ago is on the disk, whoever wrote it: Linux writes everything out within
+# half a minute or, to spare a laptop's disk, ten. What is newer may be read from memory only.
+ON_DISK_NS = 3600 * 1_000_000_000
 
 
 class InputFileError(DatawardError):
@@ -39,10 +44,14 @@ class InputFileError(DatawardError):
 
 
 class _Seen(msgspec.Struct, frozen=True, array_like=True):
-    """A file's size, times and inode when it was read, and the digest of its content."""
+    """A file's size, times and inode when it was read, and the digest of its content.
+
+    If ``boot`` is not "", that counts only until the machine is started again.
+    """
 
     look: tuple[int, int, int]
     digest: str
+    boot: str
 
 
 _Remembered = dict[bytes, _Seen]
@@ -54,10 +63,14 @@ class InputDigests:
     Several threads may ask at the same time; a file that two threads ask for may be read twice.
     """
 
-    def __init__(self, cache_path: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, cache_path: Path, now_ns: Callable[[], int] = time.time_ns, boot: str | None = None
+    ) -> None:
         self._cache_path = cache_path
         self._now_ns = now_ns
-        self._remembered = _load(cache_path)
+        self._boot = this_boot() if boot is None else boot
+        known = _load(cache_path)
+        self._remembered = {k: seen for k, seen in known.items() if seen.boot in ("", self._boot)}
         self._is_saved = True
 
     def digest_of(self, path: Path) -> str:
@@ -73,6 +86,9 @@ class InputDigests:
             seen = self._remembered.get(key)
             if seen is None or seen.look != _look(status):
                 seen = self._read(path, key, status)
+            elif seen.boot and not self._until(status.st_ctime_ns, self._now_ns()):
+                self._remembered[key] = msgspec.structs.replace(seen, boot="")
+                self._is_saved = False
         except FileNotFoundError:
             raise InputFileError(path, "does not exist") from None
         except OSError as error:
@@ -85,11 +101,11 @@ class InputDigests:
             status = os.stat(place.path)
         except OSError:
             return
-        is_as_it_was = (status.st_size, status.st_mtime_ns) == (place.size_bytes, place.modified_ns)
-        if is_as_it_was and status.st_mtime_ns + SETTLED_NS <= self._now_ns():
+        if (status.st_size, status.st_mtime_ns) == (place.size_bytes, place.modified_ns):
             key = os.fsencode(os.path.abspath(place.path))
-            self._remembered[key] = _Seen(_look(status), place.digest)
-            self._is_saved = False
+            now_ns = self._now_ns()
+            seen = _Seen(_look(status), place.digest, self._until(status.st_ctime_ns, now_ns))
+            self._remember(key, seen, status.st_mtime_ns, now_ns)
 
     def digest_as(self, file: str, path: Path) -> str:
         """The digest of a file, or of a whole directory if the name ``file`` stands for one."""
@@ -109,7 +125,8 @@ class InputDigests:
             look = (size_bytes, latest_ns, int.from_bytes(blake3(listed).digest(7)))
             seen = self._remembered.get(key)
             if seen is None or seen.look != look:
-                seen = _Seen(look, tree_digest(entries))
+                changed_ns = max(entry.changed_ns for entry in entries) if entries else 0
+                seen = _Seen(look, tree_digest(entries), self._until(changed_ns, began_ns))
                 self._remember(key, seen, latest_ns, began_ns)
         except OddEntry as odd:
             raise InputFileError(Path(odd.path), odd.problem) from None
@@ -135,15 +152,27 @@ class InputDigests:
             after = os.fstat(file.fileno())
         if _look(before) != _look(after):
             raise InputFileError(path, "was written to while it was read; wait until it is whole")
-        seen = _Seen(_look(after), digest)
+        seen = _Seen(_look(after), digest, self._until(after.st_ctime_ns, began_ns))
         self._remember(key, seen, after.st_mtime_ns, began_ns)
         return seen
+
+    def _until(self, changed_ns: int, began_ns: int) -> str:
+        """Until when a digest counts if the file was changed then: see `_Seen`."""
+        return "" if changed_ns + ON_DISK_NS <= began_ns else self._boot
 
     def _remember(self, key: bytes, seen: _Seen, modified_ns: int, began_ns: int) -> None:
         # Otherwise a write after this reading might leave size and time as they are now.
         if modified_ns + SETTLED_NS <= began_ns:
             self._remembered[key] = seen
             self._is_saved = False
+
+
+def this_boot() -> str:
+    """A word that changes when the machine is started again."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"not known to {os.getpid()}-{time.time_ns()}"  # so another one each time
 
 
 def lies_at(file: str, path: Path) -> bool:

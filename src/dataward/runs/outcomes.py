@@ -16,8 +16,9 @@ from dataward.errors import FormatError, OutputError
 from dataward.model.function_calls import compared
 from dataward.model.ids import NOBODY, AttemptId
 from dataward.model.launch import Launch
-from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.model.operations import InputFile, OutputFile
 from dataward.model.workflow import FileId, TaskId
+from dataward.stores.embedded import CommittedTask
 from dataward.stores.journal import Journal
 
 VERSION = 2  # grows when an outcome, or the way recipes are compared, changes its meaning
@@ -81,10 +82,6 @@ def part_that_differs(one: str, other: str) -> str:
     raise AssertionError("the recipes are the same")
 
 
-CommittedTask = tuple[TaskSpec, tuple[OutputFile, ...]]
-"""A complete task, and the files it wrote."""
-
-
 def outcomes_of(
     committed: Iterable[CommittedTask],
     earlier: Mapping[TaskId, Outcome],
@@ -95,22 +92,23 @@ def outcomes_of(
     If a task's specification has the digest of an input, that digest counts. Otherwise the file is
     looked up among the outputs of its producer: in ``committed`` or, if the producer is not there,
     in ``earlier``. A task is left out if the digest of a file it reads or writes cannot be found.
-    A task that did not run keeps its earlier outcome.
+    A task that was recalled did not run, and keeps its earlier outcome. That ``runs`` does not tell
+    of a task says nothing: the last events before a crash are lost, commits are not.
     """
     tasks = list(committed)
     written = {task: digests_in(outcome.outputs) for task, outcome in earlier.items()}
-    written.update((spec.id, digests_in(outputs)) for spec, outputs in tasks)
+    written.update((task.spec.id, digests_in(task.outputs)) for task in tasks)
 
     def digest_of(file: InputFile) -> str:
         return file.digest or written.get(file.producer, {}).get(file.id, "")
 
     found = {}
-    for spec, outputs in tasks:
+    for spec, outputs, was_recalled in tasks:
         declared = [file.id for file in spec.outputs]
         inputs = tuple((file.id, digest_of(file)) for file in spec.inputs)
         known = digests_in(outputs)
         made, before = runs.get(spec.id), earlier.get(spec.id)
-        if made is None and spec.earlier is not None and before is not None:
+        if was_recalled and before is not None:
             found[spec.id] = before
         elif all(digest for _, digest in inputs) and all(known.get(file) for file in declared):
             recipe = recipe_of(spec.command, declared, launch=spec.launch)

@@ -1,20 +1,16 @@
 """One run of a workflow with its record: begins or resumes it, and counts its events."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from dataward.errors import SettingError
 from dataward.formats import read_workflow, write_workflow
-from dataward.live.leftovers import end_leftovers
-from dataward.live.runner_pool import RunnerPool, close_pools
-from dataward.live.session import runner_pools
-from dataward.live.trees import remove_tree
+from dataward.live.runner_pool import RunnerPool
 from dataward.model.events import AttemptMeasured, Event, TaskFinished
 from dataward.model.ids import NodeId
 from dataward.model.states import TaskState
@@ -26,55 +22,10 @@ from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.runs.preparation import Preparer
 from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
+from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
-from dataward.runs.workflow_run import Listener, RunOptions, RunOutcome, WorkflowRun
-
-
-class Watcher(Protocol):
-    """Whoever shows how a run goes."""
-
-    def busy(self, what: str) -> AbstractContextManager[None]:
-        """Something that may take a while is done within this context."""
-        ...
-
-    def look_at_inputs(self, steps: Iterator[int], count: int) -> None:
-        """Take so many steps, and show how far they are."""
-        ...
-
-    def begin(self, progress: RunProgress) -> None:
-        """The run begins; ``progress`` always tells how far it is."""
-        ...
-
-    def refresh(self, now: float) -> None: ...
-
-    def interrupted(self, running: int) -> None:
-        """The run was asked to stop; so many tasks are running."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Silent:
-    """Shows nothing."""
-
-    def busy(self, what: str) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def look_at_inputs(self, steps: Iterator[int], count: int) -> None:
-        for _ in steps:
-            pass
-
-    def begin(self, progress: RunProgress) -> None:
-        pass
-
-    def refresh(self, now: float) -> None:
-        pass
-
-    def interrupted(self, running: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+from dataward.runs.watcher import Watcher
+from dataward.runs.workflow_run import Listener, RunOutcome, WorkflowRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +49,18 @@ class RecordedRun:
         source: Path,
         directory: RunDirectory,
         options: RunOptions,
+        pools: Mapping[NodeId, RunnerPool],
         watcher: Watcher,
         *,
         resume: bool,
     ) -> None:
+        """Processes of the ``pools`` may have been launched already."""
         self._watcher = watcher
         self._workflow = workflow
         self._source = source
         self._directory = directory
         self._options = options
+        self._pools = pools
         self._resume = resume
         ids, wide = workflow.task_ids, np.flatnonzero(workflow.cores > 1).tolist()
         self._tally = RunTally({ids[i]: int(workflow.cores[i]) for i in wide})
@@ -117,7 +71,6 @@ class RecordedRun:
 
     def run(self, stack: ExitStack, events: Path | None) -> RunEnding:
         """Run, or resume. If anything is raised, the record says that the run was interrupted."""
-        pools = self._launched(stack)
         preparer = self._look_at_inputs()
         record, facts = self._resumed() if self._resume else self._begun()
         files = [EventFileWriter(record.events, append=True)]
@@ -139,7 +92,7 @@ class RecordedRun:
 
         sinks = [*(file.add_all for file in files), self._count]
         run = WorkflowRun(
-            self._workflow, preparer, self._directory, record, self._options, pools,
+            self._workflow, preparer, self._directory, record, self._options, self._pools,
             Listener(sinks, tick, interrupted), self._complete,
         )  # fmt: skip
         try:
@@ -163,17 +116,6 @@ class RecordedRun:
                 self._seconds[self._workflow.index_of[event.task]] = event.wall_seconds
             elif type(event) is TaskFinished and event.state is TaskState.COMPLETE:
                 self._complete[event.task] = None
-
-    def _launched(self, stack: ExitStack) -> dict[NodeId, RunnerPool]:
-        """The nodes' process pools, already starting processes if every task will have to run."""
-        work = self._directory.work.absolute()
-        end_leftovers(work)
-        pools = runner_pools(self._options.machine, work)
-        stack.callback(_discard, pools, work)
-        if not self._directory.holds_outcomes():
-            for pool in pools.values():
-                pool.launch(len(self._workflow))
-        return pools
 
     def _look_at_inputs(self) -> Preparer:
         preparer = Preparer(
@@ -199,7 +141,7 @@ class RecordedRun:
             tasks=len(self._workflow),
         )
         record = self._directory.new_record()
-        with self._watcher.busy(f"writing {record.workflow}"):
+        with self._watcher.busy(f"writing {record.workflow}", len(self._workflow)):
             write_workflow(self._workflow, record.workflow)
         EventFileWriter(record.events).close()
         record.begin(facts)
@@ -249,12 +191,6 @@ class RecordedRun:
             cores=machine.slots,
             bandwidth_bytes_per_second=float("inf"),
         ).best_seconds
-
-
-def _discard(pools: Mapping[NodeId, RunnerPool], work: Path) -> None:
-    close_pools(pools.values())
-    with suppress(OSError):
-        remove_tree(work)
 
 
 def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:

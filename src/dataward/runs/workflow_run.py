@@ -13,9 +13,8 @@ from pathlib import Path
 
 from dataward.errors import FormatError, OwnFaultError
 from dataward.kernel.realtime import AsyncioKernel
-from dataward.live.live_runner import RunnerSettings
-from dataward.live.runner_pool import RunnerPool, close_pools
-from dataward.live.session import Session, SessionFiles, SessionSettings, Slice, runner_pools
+from dataward.live.runner_pool import RunnerPool, close_pools, runner_pools
+from dataward.live.session import Session, SessionFiles, SessionSettings
 from dataward.live.trees import remove_tree
 from dataward.model.events import (
     Event,
@@ -32,35 +31,24 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
+from dataward.plan.estimates import EXACT, as_estimated
 from dataward.runs.housekeeping import Housekeeping, publish_known
-from dataward.runs.keeping import Keep, Keeping, trim_depots
-from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
-from dataward.runs.preparation import WHOLE, Preparation, Preparer, Request, located_files
+from dataward.runs.keeping import Keeping, trim_depots
+from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
+from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.publishing import Publisher
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
+from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
-from dataward.stores.embedded import EmbeddedStore
-from dataward.strategies.strategy import Strategy
+from dataward.stores.embedded import CommittedTask, EmbeddedStore
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often
 EVENTS_UNTOLD_MAX = 10_000
 Sink = Callable[[Sequence[Event]], None]
 """Called with many events at a time: one by one would take longer than some tasks do."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    machine: Slice
-    strategy: Strategy
-    runner: RunnerSettings = RunnerSettings()  # noqa: RUF009 - frozen
-    retries: int = 0
-    keep: Keep = Keep()  # noqa: RUF009 - frozen
-    request: Request = WHOLE
-    start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
-    began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +238,10 @@ class WorkflowRun:
         options = self._options
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
-        plan = options.strategy.plan(remaining, options.machine.platform(), located, 0)
+        known = as_estimated(remaining, EXACT, 0)
+        plan = options.strategy.plan(known.for_planning(), options.machine.platform(), located, 0)
         specs = task_specs(
-            remaining,
+            known,
             plan,
             node_ids,
             backups_max=options.strategy.settings.backups_max,

@@ -8,10 +8,15 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
+from dataward.node.flexible import FlexibleStealing
 from dataward.node.giving import Giving
+from dataward.node.mover import Mover
 from dataward.node.neighbourhood import Neighbourhood
 from dataward.node.settings import NodeSettings
+from dataward.node.stealing import Stealing
+from dataward.node.switching import SwitchingStealing
 from dataward.plan.bounds import makespan_bounds
+from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.healing import (
@@ -52,6 +57,7 @@ def run_trial(
     make_shard: Callable[[int], Shard] = Shard,
     sinks: tuple[Callable[[Event], None], ...] = (),
     earlier: EarlierRun = NO_EARLIER_RUN,
+    estimates: Estimates = EXACT,
 ) -> Trial:
     """The trial of one seed under a fault plan; it goes on until the nodes have nothing left to do.
 
@@ -73,6 +79,7 @@ def run_trial(
         seed,
         make_shard=make_shard,
         earlier=earlier,
+        estimates=estimates,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
@@ -186,6 +193,16 @@ def small_cluster(seed: int, nodes: int = 8) -> Platform:
     )
 
 
+def drawn_estimates(seed: int) -> Estimates:
+    """How well run times and sizes are known in the trial of this seed: of half of them, exactly.
+
+    The others know nothing, or are wrong by factors of up to 2, 10 and more than 100.
+    """
+    random = seeded(seed, "how good estimates are")
+    wrong = (UNKNOWN, Estimates(0.3), Estimates(1.0), Estimates(3.0))
+    return random.choice((EXACT,) * len(wrong) + wrong)
+
+
 def impatient(strategy: Strategy, seed: int) -> Strategy:
     """The same strategy with short leases, so that a short run sees many of them expire.
 
@@ -217,4 +234,16 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
-    return replace(strategy, settings=settings, mover=mover)
+    return replace(strategy, settings=settings, mover=_with_short_polls(mover, seed))
+
+
+def _with_short_polls(mover: Mover, seed: int) -> Mover:
+    """The mover, if it steals, such that thieves stop and go on and share within minutes."""
+    random = seeded(seed, "stealing")
+    if isinstance(mover, Stealing):
+        mover = replace(mover, poll_seconds_max=random.choice((5.0, 50.0)))
+    if isinstance(mover, FlexibleStealing):
+        mover = replace(mover, tt_seconds=random.choice((0.01, 1.0, 10.0)))
+    if isinstance(mover, SwitchingStealing):
+        mover = replace(mover, switch_tasks=random.choice((1, 16)))
+    return mover

@@ -23,7 +23,16 @@ from dataward.model.events import (
     TaskTakenOver,
 )
 from dataward.model.ids import AttemptId, NodeId
-from dataward.model.operations import Commit, Operation, Probe, Reopen, shard_of
+from dataward.model.operations import (
+    Claim,
+    Commit,
+    Operation,
+    Probe,
+    Renew,
+    Reopen,
+    ReportLoad,
+    shard_of,
+)
 from dataward.model.workflow import FileId, TaskId
 from dataward.sim.simulation import Simulation
 from dataward.stores.node_record import NodeRecord
@@ -221,6 +230,14 @@ class HealingTally:
             self._on_committed(operation, answer)
         elif isinstance(operation, Reopen) and isinstance(answer, Standing) and answer.granted:
             self.reopened.add(operation.task)  # also if the node died before it could tell
+        elif isinstance(operation, ReportLoad | Claim | Renew):
+            self._on_load_told(operation.node, operation.load_seconds)
+
+    def _on_load_told(self, id: NodeId, said_seconds: float) -> None:
+        """Whatever was late before, is not any more: loads that count tasks come back."""
+        node = self.simulation.machines[id].node
+        if node is not None and not self._differ(node.load_seconds, said_seconds):
+            self._late.pop(id, None)
 
     def _on_committed(self, operation: Operation, answer: Committed) -> None:
         assert isinstance(operation, Commit)
@@ -252,8 +269,7 @@ class HealingTally:
         self, id: NodeId, true_seconds: float, said_seconds: float, now: float
     ) -> None:
         """A report is late only if neither side has changed all the while."""
-        share = self.simulation.strategy.settings.load_report_share
-        if abs(true_seconds - said_seconds) <= share * said_seconds + 1e-6:
+        if not self._differ(true_seconds, said_seconds):
             self._late.pop(id, None)
             return
         loads = (true_seconds, said_seconds)
@@ -263,6 +279,10 @@ class HealingTally:
         self._late[id] = (loads, since)
         if now - since > self._late_after_seconds:
             self.healing.late_load_seconds += LOOK_SECONDS
+
+    def _differ(self, true_seconds: float, said_seconds: float) -> bool:
+        share = self.simulation.strategy.settings.load_report_share
+        return abs(true_seconds - said_seconds) > share * said_seconds + 1e-6
 
     def _row_of(self, node: NodeId) -> NodeRecord | None:
         shards = self.simulation.store.shards

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -128,6 +128,14 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     operations: tuple[Operation, ...]
 
 
+class CommittedTask(NamedTuple):
+    """A complete task, with the files it wrote; one that was recalled wrote them in another run."""
+
+    spec: TaskSpec
+    outputs: tuple[OutputFile, ...]
+    was_recalled: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class _Group:
     """The records of several calls, written to the disk in one frame: all of them or none."""
@@ -216,12 +224,13 @@ class EmbeddedStore:
     def _must_wait(self, operations: Sequence[Operation]) -> bool:
         return not self._settings.shares_fate or any(type(op) in OUTCOMES for op in operations)
 
-    def committed(self) -> Iterator[tuple[TaskSpec, tuple[OutputFile, ...]]]:
-        """Every complete task, with the files it wrote."""
+    def committed(self) -> Iterator[CommittedTask]:
+        """Every complete task."""
         for shard in self._shards:
             for record in shard.tasks.values():
                 if record.state is TaskState.COMPLETE:
-                    yield record.spec, tuple(record.written.values())
+                    outputs = tuple(record.written.values())
+                    yield CommittedTask(record.spec, outputs, record.was_recalled)
 
     def close(self) -> None:
         """Let go of the directory. Work given to `OffLoop` must have finished.

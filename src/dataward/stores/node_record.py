@@ -54,6 +54,7 @@ class NodeRecord:
             queued=len(self.queued),
             load_seconds=self.load_seconds + self.queued_seconds,
             epoch=epoch,
+            told_seconds=self.load_seconds,
         )
 
     def is_current(self, incarnation: int) -> bool:

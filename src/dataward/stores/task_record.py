@@ -57,6 +57,7 @@ class TaskRecord:
     failed_parent: TaskId | None = None
     placement: int = 0  # how often it became ready again
     history: list[tuple[float, TaskState]] = field(default_factory=list)
+    was_recalled: bool = False  # its last commit tells of an earlier run: it did not run itself
 
     def missing(self) -> dict[TaskId, int]:
         """The parents that have not reached the generation this task requires, and which that is.

@@ -21,6 +21,7 @@ WORKQUEUE = Strategy(
     "workqueue",
     "one queue for all; a free node takes the first task",
     in_order,
+    "Cirne et al.: Grid Computing for Bag of Tasks Applications, I3E 2003",
     settings=NodeSettings(backups_max=0, staging_ahead=0),
     home=KeeperHome(),
     mover=Pulling(),
