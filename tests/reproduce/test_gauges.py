@@ -20,15 +20,15 @@ N = NodeId("n0")
 
 
 def ran(task: str, begin: float, end: float) -> list[Event]:
-    """An attempt that brings its inputs in for 1 s, then runs until ``end``."""
+    """An attempt that brings its inputs in for 1 s, runs until ``end``, and commits 1 s later."""
     id, attempt = TaskId(task), AttemptId(task)
     return [
         AttemptBegan(begin - 1, id, attempt, N, False, 1),
         InputsStaged(begin, id, attempt, N, 0, 100),
         AttemptAdvanced(begin, id, attempt, N, TaskState.RUNNING),
         AttemptAdvanced(end, id, attempt, N, TaskState.STAGE_OUT),
-        AttemptEnded(end, id, attempt, N, AttemptOutcome.WON),
-        TaskFinished(end, id, attempt, N, TaskState.COMPLETE, 1),
+        AttemptEnded(end + 1, id, attempt, N, AttemptOutcome.WON),
+        TaskFinished(end + 1, id, attempt, N, TaskState.COMPLETE, 1),
     ]
 
 
@@ -50,8 +50,8 @@ def test_completions_say_when_each_hundredth_was_done() -> None:
 
     assert len(at) == 101
     assert at[0] == 0.0
-    assert at[1:51] == [4.0] * 50
-    assert at[51:] == [8.0] * 50
+    assert at[1:51] == [5.0] * 50
+    assert at[51:] == [9.0] * 50
 
 
 def test_the_busy_profile_counts_running_attempts_in_each_slice() -> None:

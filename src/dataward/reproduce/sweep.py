@@ -24,7 +24,7 @@ class CellOutcome:
     """The numbers of a cell; or, if ``problem`` is not empty, why there are none."""
 
     numbers: Numbers = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  # of processor time: what others do on the machine does not count
     problem: str = ""
 
 
@@ -65,12 +65,12 @@ def sweep(jobs: Sequence[CellJob], kept: CellFile, on_cell: OnCell) -> dict[Cell
 
 def measured(job: CellJob) -> CellOutcome:
     """The outcome of one cell. Errors travel as text: not every exception can be pickled."""
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         numbers = job.measure(job.cell.as_dict())
     except Exception as error:
         return CellOutcome(problem=f"{type(error).__name__}: {error}")
-    return CellOutcome(numbers, time.perf_counter() - began)
+    return CellOutcome(numbers, time.process_time() - began)
 
 
 def results_of(study: Study, cells: Sequence[Cell], kept: CellFile) -> Results:
