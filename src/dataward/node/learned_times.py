@@ -112,6 +112,6 @@ class LearnedTimes:
         return learned.seconds if learned is not GUESS else given.seconds
 
 
-def _drawn_to(prior: float, tally: RunningMean) -> float:
-    """The mean of a tally, with one more number that was not measured."""
-    return (prior + tally.count * tally.mean) / (tally.count + 1)
+def _drawn_to(prior: float, known: RunningMean) -> float:
+    """The mean of these numbers, with one more number that was not measured."""
+    return (prior + known.count * known.mean) / (known.count + 1)
