@@ -121,6 +121,7 @@ def a_task(
     backups_max: int = 2,
     priority: float = 1.0,
     seconds: float = 3.0,
+    spread: float = 0.0,
     preferred: NodeId = "n1",
 ) -> TaskSpec:
     """A task that reads one file of each parent, named for the parent."""
@@ -138,6 +139,7 @@ def a_task(
         preferred=preferred,
         priority=priority,
         backups_max=backups_max,
+        estimated_spread=spread,
     )
 
 

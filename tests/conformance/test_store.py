@@ -5,6 +5,7 @@ Only `Store.call` and the clock are used, so that a store is free to keep its st
 
 import os
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -32,6 +33,7 @@ from dataward.model.answers import (
     Refused,
     Standing,
 )
+from dataward.model.estimate import UNKNOWN_SECONDS
 from dataward.model.operations import (
     AddCopies,
     Begin,
@@ -217,6 +219,16 @@ def test_a_task_without_parents_is_ready_and_one_with_parents_waits(store):
     )
 
     assert (parent.state, child.state) == (READY, WAITING)
+
+
+def test_a_standing_says_of_what_type_a_task_is_and_how_good_its_estimate(store):
+    store.submit(a_task("a", seconds=8.0, spread=0.5))
+    store.submit(a_task("b", seconds=0.0, spread=0.0))
+
+    rough, unknown = store.look("a"), store.look("b")
+
+    assert (rough.task_type, rough.seconds, rough.spread) == ("a type", 8.0, 0.5)
+    assert (unknown.seconds, unknown.spread) == (UNKNOWN_SECONDS, inf)
 
 
 def test_a_standing_says_where_the_task_belongs_and_how_urgent_and_long_it_is(store):

@@ -83,7 +83,7 @@ def a_task(
 
 
 def a_queue_entry(task: str = "t", priority: float = 1.0, **fields: Any) -> QueueEntry:
-    return QueueEntry(priority, TaskId(task), **{"seconds": 1.0, **fields})
+    return QueueEntry(priority, TaskId(task), **{"seconds": 1.0, "spread": 0.0, **fields})
 
 
 def a_membership(node: str = "n0", **fields: Any) -> Membership:

@@ -23,10 +23,12 @@ from dataward.model.operations import (
     Submit,
     TaskSpec,
 )
+from dataward.model.workflow import Workflow
 from dataward.node import client as module
 from dataward.node.client import Client, task_specs
 from dataward.node.homes import ADAGE_HOME, Home, HomeRule, Homes, View
 from dataward.plan.adage import Plan
+from dataward.plan.estimates import EXACT, Estimated, as_estimated
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 NODES = ["n0", "n1"]
@@ -53,10 +55,14 @@ class Place(FakeWorld):
 # --- what a task is to the store -----------------------------------------------------------------
 
 
+def certain(workflow: Workflow) -> Estimated:
+    return as_estimated(workflow, EXACT, seed=0)
+
+
 def specs(**options: object) -> dict[str, TaskSpec]:
     """The diamond's tasks, of which split and join prefer n1."""
     plan = Plan(np.array([0.5, 1.5, 2.5, 3.5]), np.array([1, 0, 0, 1], dtype=np.int32), None)
-    found = task_specs(a_diamond(), plan, NODES, **{"backups_max": 2, **options})  # type: ignore[arg-type]
+    found = task_specs(certain(a_diamond()), plan, NODES, **{"backups_max": 2, **options})  # type: ignore[arg-type]
     return {str(spec.id): spec for spec in found}
 
 
@@ -81,6 +87,16 @@ def test_a_task_has_its_plans_node_and_priority() -> None:
     assert {spec.retries for spec in found.values()} == {0}
 
 
+def test_a_task_has_the_estimate_of_its_run_time_and_how_good_that_is() -> None:
+    plan = Plan(np.zeros(4), np.zeros(4, dtype=np.int32), None)
+    known = Estimated(a_diamond(), np.array([0.0, 0.5, 1.0, np.inf]))
+
+    found = list(task_specs(known, plan, NODES, backups_max=0))
+
+    assert [spec.estimated_seconds for spec in found] == [1.0, 2.0, 3.0, 4.0]
+    assert [spec.estimated_spread for spec in found] == [0.0, 0.5, 1.0, np.inf]
+
+
 def test_digests_of_inputs_are_told_where_they_are_known() -> None:
     found = specs(digests={"in": "abc"})
 
@@ -93,7 +109,7 @@ def test_a_tasks_own_retries_count_before_those_given_for_all() -> None:
     workflow = replace(workflow, retries=np.array([-1, 0, 3, -1], dtype=np.int32))
     plan = Plan(np.zeros(4), np.zeros(4, dtype=np.int32), None)
 
-    found = task_specs(workflow, plan, NODES, backups_max=0, retries=2)
+    found = task_specs(certain(workflow), plan, NODES, backups_max=0, retries=2)
 
     assert [spec.retries for spec in found] == [2, 0, 3, 2]
 
@@ -104,7 +120,7 @@ def test_a_task_brings_its_command_if_it_has_one() -> None:
     wf.task("waits")
     plan = Plan(np.zeros(2), np.zeros(2, dtype=np.int32), None)
 
-    found = task_specs(wf.build(), plan, NODES, backups_max=0)
+    found = task_specs(certain(wf.build()), plan, NODES, backups_max=0)
 
     assert [spec.command for spec in found] == [("echo", "hello"), ()]
 

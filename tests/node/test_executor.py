@@ -1,5 +1,6 @@
 """The executor: a task goes from the ready queue to a proposed outcome, and nothing leaks."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from dataward.model.operations import (
     Postpone,
     Release,
     Reopen,
+    ReportLoad,
     Submit,
     TaskSpec,
 )
@@ -425,6 +427,47 @@ def test_cores_are_given_back_whatever_happened_to_the_task() -> None:
 
     assert place.runner.ended[-1] == "works"
     assert not place.state.attempts
+
+
+# --- what is learned -----------------------------------------------------------------------------
+
+
+def test_the_run_times_of_tasks_that_succeed_are_learned_by_type() -> None:
+    place = Place()
+    place.runner.seconds = {"works": 20.0, "fails": 1.0}
+    place.runner.fails["fails"] = "it broke"
+
+    place.run(a_task("works", type="sort"), a_task("fails", type="sort"))
+
+    assert place.state.times.estimate("sort").seconds == 20.0
+    assert place.state.times.runs == 1
+
+
+def test_what_a_task_taught_is_told_as_the_load_of_those_that_wait() -> None:
+    place = Place(cores=1, staging_ahead=0)
+    place.runner.seconds["first"] = 20.0
+    place.hold(a_task("first", type="sort"), a_task("next", type="sort"))
+    place.runner.may_end.clear()
+    for task in ("first", "next"):
+        place.state.queue.put(a_queue_entry(task, spread=inf, task_type="sort"))
+        place.pass_time()
+    place.state.outbox.take()
+    place.runner.may_start.clear()  # and so the other task stays where it is
+    place.state.drain()
+
+    place.runner.may_end.set()
+    place.pass_time()
+
+    assert place.says(ReportLoad) == [ReportLoad("n0", 20.0)]
+
+
+def test_estimates_of_a_type_that_were_too_short_are_corrected() -> None:
+    place = Place()
+    place.runner.seconds["t"] = 90.0
+
+    place.run(a_task(type="sort", estimated_seconds=10.0, estimated_spread=0.5))
+
+    assert place.state.times.factor("sort") > 2.0
 
 
 def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:

@@ -64,6 +64,14 @@ def test_every_node_asked_is_a_candidate_whatever_it_holds() -> None:
     assert found == [Candidate("b", 100, 2.0), Candidate("a", 0, 1.0), Candidate("c", 101, 0.0)]
 
 
+def test_a_committed_file_counts_with_its_true_size_and_others_with_the_estimate() -> None:
+    copies = [Copy(FileId("big"), "a", 7, "its digest")]
+
+    found = candidates_for([BIG, SMALL], copies, {"a": 0.0, "b": 0.0})
+
+    assert found == [Candidate("a", 1, 0.0), Candidate("b", 7 + 1, 0.0)]
+
+
 candidates = st.lists(
     st.builds(Candidate, st.sampled_from("abcdef"), st.integers(0, 2), st.sampled_from([0.0, 1.0])),
     min_size=1,

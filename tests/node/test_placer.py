@@ -9,7 +9,7 @@ from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
 def ready(task: str, preferred: str = "n1", **fields: object) -> Standing:
-    plain = {"priority": 1.0, "seconds": 1.0, **fields}
+    plain = {"priority": 1.0, "seconds": 1.0, "spread": 0.0, **fields}
     return Standing(task, TaskState.READY, 0, preferred, **plain)  # type: ignore[arg-type]
 
 
@@ -30,11 +30,11 @@ def test_tasks_are_queued_in_one_call_and_each_node_is_told_once() -> None:
 
 def test_an_entry_says_how_urgent_and_how_long_a_task_is_and_which_completion_it_is_for() -> None:
     world = FakeWorld()
-    task = Standing("t", TaskState.READY, 4, "n1", priority=0.5, seconds=9.0)
+    task = Standing("t", TaskState.READY, 4, "n1", priority=0.5, seconds=9.0, spread=0.5)
 
     world.do(world.placer.place([task], Occasion.READY))
 
-    entry = a_queue_entry("t", 0.5, seconds=9.0, generation=5)
+    entry = a_queue_entry("t", 0.5, seconds=9.0, generation=5, spread=0.5)
     assert world.asked(Enqueue) == [Enqueue("n1", (entry,))]
 
 

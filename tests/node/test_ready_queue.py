@@ -12,7 +12,7 @@ from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
-from dataward.node.ready_queue import UNKNOWN_SECONDS, ReadyQueue, entry_for, weight
+from dataward.node.ready_queue import ReadyQueue, entry_for
 
 
 def a_queue(*entries: QueueEntry) -> ReadyQueue:
@@ -84,7 +84,6 @@ def test_a_task_with_all_its_backups_is_offered_no_more() -> None:
 
 
 def test_a_task_of_unknown_length_weighs_something() -> None:
-    assert weight(own("a", seconds=0.0)) == UNKNOWN_SECONDS
     assert a_queue(own("a", seconds=0.0), own("b", seconds=2.5)).load_seconds == 3.5
 
 
@@ -131,9 +130,13 @@ def test_an_entry_that_comes_back_is_offered_once() -> None:
 
 
 def test_an_entry_is_for_the_tasks_next_completion() -> None:
-    standing = Standing(TaskId("a"), TaskState.READY, 3, priority=2.0, seconds=5.0)
+    standing = Standing(
+        TaskId("a"), TaskState.READY, 3, priority=2.0, seconds=5.0, spread=0.5, task_type="sort"
+    )
 
-    assert entry_for(standing) == QueueEntry(2.0, TaskId("a"), False, 5.0, 4)
+    assert entry_for(standing) == QueueEntry(
+        2.0, TaskId("a"), False, 5.0, 4, spread=0.5, task_type="sort"
+    )
     assert entry_for(standing, replica=True).replica
 
 
@@ -207,7 +210,7 @@ def test_it_is_a_sorted_list_only_faster(pool: list[QueueEntry], data: st.DataOb
 
         assert len(queue) == len(model.entries)
         assert queue.givable == len(model.givable())
-        assert queue.load_seconds == pytest.approx(sum(map(weight, model.entries)))
+        assert queue.load_seconds == pytest.approx(sum(e.seconds or 1.0 for e in model.entries))
         assert queue.grown.is_set() == bool(model.entries)
         assert queue.offered.is_set() == bool(model.givable())
 

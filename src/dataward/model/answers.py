@@ -1,9 +1,11 @@
 """The store's answers to the operations in `operations`."""
 
 from enum import Enum
+from math import inf
 
 import msgspec
 
+from dataward.model.estimate import UNKNOWN_SECONDS
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.operations import Copy, InputFile, QueueEntry, TaskSpec
 from dataward.model.states import TaskState
@@ -22,7 +24,9 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     generation: int
     preferred: NodeId = NodeId("")
     priority: float = 0.0
-    seconds: float = 0.0
+    seconds: float = UNKNOWN_SECONDS  # estimated run time
+    spread: float = inf  # of ``seconds``, as in `Estimate`
+    task_type: str = ""
     granted: bool = False
     more_backups: bool = False  # whether the task may run on one more node
     live_attempts: int = 0

@@ -6,10 +6,12 @@ operation gives the same answer again, except `Replicate` and `Patrol`, whose se
 or finds less. ``docs/node.md`` describes the order in which operations follow one another.
 """
 
+from math import inf
 from zlib import crc32
 
 import msgspec
 
+from dataward.model.estimate import UNKNOWN_SECONDS
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.launch import Launch
 from dataward.model.states import TaskState
@@ -92,9 +94,11 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     priority: float
     task: TaskId
     replica: bool = False
-    seconds: float = 0.0  # estimated run time
+    seconds: float = UNKNOWN_SECONDS  # estimated run time
     generation: int = 1  # the generation that running this entry would complete
     given: bool = False  # moved here by another node's balancer; do not give it away again
+    spread: float = inf  # of ``seconds``, as in `Estimate`
+    task_type: str = ""  # by which nodes learn run times
 
 
 # --- about a task --------------------------------------------------------------------------------

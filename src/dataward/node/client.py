@@ -20,11 +20,12 @@ from dataward.model.operations import (
     Submit,
     TaskSpec,
 )
-from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import Homes
 from dataward.node.ready_queue import entry_for
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
+from dataward.plan.estimates import Estimated
 from dataward.world import Kernel
 
 BATCH = 1000
@@ -32,7 +33,7 @@ FIRST_BATCH = 100  # small, so that nodes have tasks to run soon
 
 
 def task_specs(
-    workflow: Workflow,
+    known: Estimated,
     plan: Plan,
     nodes: Sequence[NodeId],
     *,
@@ -46,6 +47,7 @@ def task_specs(
     Every file must have one writer at most, and its readers must wait for that writer: see
     `as_replayed` and `as_run`.
     """
+    workflow = known.workflow
     files, ids = workflow.file_ids, workflow.task_ids
     sizes = workflow.size_bytes.tolist()
     producer = [_sole(ids, writers) for writers in workflow.producers.rows()]
@@ -68,11 +70,12 @@ def task_specs(
         plan.preferred.tolist(),
         plan.priority.tolist(),
         workflow.commands,
+        known.spread.tolist(),
         strict=True,
     )
     for index, (
         id, kind, parents, children, inputs, outputs, seconds, cores, memory, tries, node, priority,
-        command,
+        command, spread,
     ) in enumerate(rows):  # fmt: skip
         yield TaskSpec(
             id=id,
@@ -91,6 +94,7 @@ def task_specs(
             command=command or (),
             earlier=earlier.get(id),
             launch=workflow.launches.get(index),
+            estimated_spread=spread,
         )
 
 

@@ -164,6 +164,8 @@ class Executor:
         finally:
             self.capacity.give_back(spec)
         self.capacity.learn(result.wall_seconds)
+        if not result.error:
+            self.state.learn(spec, result.wall_seconds)
         tell_measured(self.world, spec.id, attempt, result)
         return result
 

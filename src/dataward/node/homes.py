@@ -14,6 +14,7 @@ from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
 from dataward.model.operations import Copy, InputFile, Probe
 from dataward.model.workflow import FileId
+from dataward.node.depot import as_committed
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.store_client import StoreClient
 
@@ -91,9 +92,13 @@ def missing_bytes(inputs: Iterable[InputFile], held: Collection[FileId]) -> int:
 
 
 def candidates_for(
-    inputs: Sequence[InputFile], copies: Iterable[Copy], loads_seconds: Mapping[NodeId, float]
+    inputs: Sequence[InputFile], copies: Sequence[Copy], loads_seconds: Mapping[NodeId, float]
 ) -> list[Candidate]:
-    """Each of the nodes whose load is known, with the bytes it would have to fetch."""
+    """Each of the nodes whose load is known, with the bytes it would have to fetch.
+
+    A file that was committed counts with the size that its copies tell, not with the estimate.
+    """
+    inputs = as_committed(inputs, copies)
     held: dict[NodeId, set[FileId]] = {}
     for copy in copies:
         held.setdefault(copy.node, set()).add(copy.file)

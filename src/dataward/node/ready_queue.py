@@ -9,9 +9,9 @@ from heapq import heapify, heappop, heappush
 from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
+from dataward.node.learned_times import LearnedTimes
+from dataward.node.waiting_load import WaitingLoad
 from dataward.world import Kernel
-
-UNKNOWN_SECONDS = 1.0  # the load of a task whose run time is not known
 
 
 class ReadyQueue:
@@ -20,7 +20,9 @@ class ReadyQueue:
     ``past_max`` outdated heap entries may be kept.
     """
 
-    def __init__(self, kernel: Kernel, past_max: int = 1000) -> None:
+    def __init__(
+        self, kernel: Kernel, past_max: int = 1000, times: LearnedTimes | None = None
+    ) -> None:
         self._past_max = past_max
         self.grown = kernel.flag()  # set while there is a task to take
         self.offered = kernel.flag()  # set while there is a task to give
@@ -34,13 +36,22 @@ class ReadyQueue:
         self._patient: list[tuple[float, TaskId, int]] = []
         self._shared: set[TaskId] = set()
         self._givable: set[TaskId] = set()
-        self.load_seconds = 0.0
+        self._load = WaitingLoad(times or LearnedTimes())
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self._entries
+
+    @property
+    def load_seconds(self) -> float:
+        """How long all queued tasks should run, one after another, by what is known now."""
+        return self._load.seconds
+
+    def weigh_again(self) -> bool:
+        """Whether the load is another, by run times learned since the tasks were queued."""
+        return self._load.weigh_again()
 
     @property
     def givable(self) -> int:
@@ -62,7 +73,7 @@ class ReadyQueue:
                 self._givable.add(entry.task)
                 self._tidy()
                 self.offered.set()
-        self.load_seconds += weight(entry)
+        self._load.add(entry)
         self.grown.set()
 
     def _tidy(self) -> None:
@@ -113,7 +124,7 @@ class ReadyQueue:
         del self._entries[entry.task]
         self._shared.discard(entry.task)
         self.keep(entry.task)
-        self.load_seconds = self.load_seconds - weight(entry) if self._entries else 0.0
+        self._load.remove(entry)
         if not self._entries:
             self.grown.clear()
 
@@ -145,10 +156,14 @@ class ReadyQueue:
         }
 
 
-def weight(entry: QueueEntry) -> float:
-    return entry.seconds or UNKNOWN_SECONDS
-
-
 def entry_for(task: Standing, *, replica: bool = False) -> QueueEntry:
     """A task's queue entry, for its next generation."""
-    return QueueEntry(task.priority, task.task, replica, task.seconds, task.generation + 1)
+    return QueueEntry(
+        task.priority,
+        task.task,
+        replica,
+        task.seconds,
+        task.generation + 1,
+        spread=task.spread,
+        task_type=task.task_type,
+    )

@@ -3,10 +3,11 @@
 The node's components share this state. Nothing here waits; the components do.
 """
 
-from dataward.model.operations import Commit
+from dataward.model.operations import Commit, TaskSpec
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
 from dataward.node.identity import Identity
+from dataward.node.learned_times import LearnedTimes
 from dataward.node.outbox import Outbox
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.settings import NodeSettings
@@ -18,7 +19,8 @@ class NodeState:
 
     def __init__(self, world: World, settings: NodeSettings) -> None:
         self.identity = Identity(world.node, world.incarnation)
-        self.queue = ReadyQueue(world.kernel, settings.past_entries_max)
+        self.times = LearnedTimes()
+        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, self.times)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
         self.lease_lost = world.kernel.flag()
@@ -38,6 +40,12 @@ class NodeState:
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
         return task in self.queue or task in self.attempts or self.outbox.is_about(task)
+
+    def learn(self, task: TaskSpec, seconds: float) -> None:
+        """Record how long a task ran here, and weigh the waiting ones by it."""
+        self.times.learn(task.type, seconds, task.estimated_seconds)
+        if self.queue.weigh_again():
+            self.outbox.load_changed()
 
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the node keeps that must be 0 when there is no work left."""

@@ -32,6 +32,7 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
+from dataward.plan.estimates import EXACT, as_estimated
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keep, Keeping, trim_depots
 from dataward.runs.outcomes import CommittedTask, Outcome, load_outcomes, outcomes_of, save_outcomes
@@ -248,9 +249,10 @@ class WorkflowRun:
         options = self._options
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
-        plan = options.strategy.plan(remaining, options.machine.platform(), located, 0)
+        known = as_estimated(remaining, EXACT, 0)
+        plan = options.strategy.plan(known.for_planning(), options.machine.platform(), located, 0)
         specs = task_specs(
-            remaining,
+            known,
             plan,
             node_ids,
             backups_max=options.strategy.settings.backups_max,

@@ -10,6 +10,7 @@ from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 from dataward.node.settings import Neighbourhood, NodeSettings
 from dataward.plan.bounds import makespan_bounds
+from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.faults import FaultPlan, inject
 from dataward.sim.healing import (
@@ -50,6 +51,7 @@ def run_trial(
     make_shard: Callable[[int], Shard] = Shard,
     sinks: tuple[Callable[[Event], None], ...] = (),
     earlier: EarlierRun = NO_EARLIER_RUN,
+    estimates: Estimates = EXACT,
 ) -> Trial:
     """The trial of one seed under a fault plan; it goes on until the nodes have nothing left to do.
 
@@ -71,6 +73,7 @@ def run_trial(
         seed,
         make_shard=make_shard,
         earlier=earlier,
+        estimates=estimates,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
@@ -182,6 +185,16 @@ def small_cluster(seed: int, nodes: int = 8) -> Platform:
         copies=random.choice((1, 2)),
         store=StoreModel(shards=random.choice((1, 3, 8))),
     )
+
+
+def drawn_estimates(seed: int) -> Estimates:
+    """How well run times and sizes are known in the trial of this seed: of half of them, exactly.
+
+    The others know nothing, or are wrong by factors of up to 2, 10 and more than 100.
+    """
+    random = seeded(seed, "how good estimates are")
+    wrong = (UNKNOWN, Estimates(0.3), Estimates(1.0), Estimates(3.0))
+    return random.choice((EXACT,) * len(wrong) + wrong)
 
 
 def impatient(strategy: Strategy, seed: int) -> Strategy:

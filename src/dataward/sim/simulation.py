@@ -29,6 +29,7 @@ from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
+from dataward.plan.estimates import EXACT, Estimates, as_estimated
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.fabric import Fabric
 from dataward.sim.fairshare import FairShare
@@ -84,10 +85,12 @@ class Simulation:
     repairs_per_flow_max: float = 1.0
     earlier: EarlierRun = field(default_factory=EarlierRun)
     script: Interference | None = None  # decides about messages and calls instead of the seed
+    estimates: Estimates = EXACT  # how well plan and nodes know the workflow
 
     def __post_init__(self) -> None:
         self.workflow = as_replayed(self.workflow)
         self._truth = truth_of(self.workflow)
+        self._estimated = as_estimated(self.workflow, self.estimates, self.seed)
         self.kernel = VirtualKernel()
         self.interference = self.script or Interference(seeded(self.seed, "interference"))
         self.store = StoreService(
@@ -154,7 +157,8 @@ class Simulation:
         )
         placed = self._place_inputs()
         located = self._located(placed)
-        plan = self.strategy.plan(self.workflow, self.platform, located, self.seed)
+        known = self._estimated.for_planning()
+        plan = self.strategy.plan(known, self.platform, located, self.seed)
         for node in self.nodes:
             self.boot(node)
         client = self._client(plan, placed)
@@ -189,7 +193,7 @@ class Simulation:
     def _client(self, plan: Plan, placed: dict[FileId, list[NodeId]]) -> Client:
         settings = self.strategy.settings
         specs = task_specs(
-            self.workflow,
+            self._estimated,
             plan,
             self.nodes,
             backups_max=settings.backups_max,

@@ -16,6 +16,7 @@ from dataward.model.answers import (
     Undelivered,
     Unfinished,
 )
+from dataward.model.estimate import estimate_of
 from dataward.model.ids import NOBODY, AttemptId, NodeId, incarnation_of
 from dataward.model.operations import (
     AddCopies,
@@ -421,13 +422,16 @@ class TaskRules:
         self, record: TaskRecord, *, granted: bool = False, files: bool = False
     ) -> Standing:
         spec = record.spec
+        estimate = estimate_of(spec.estimated_seconds, spec.estimated_spread)
         return Standing(
             task=spec.id,
             state=record.state,
             generation=record.generation,
             preferred=spec.preferred,
             priority=spec.priority,
-            seconds=spec.estimated_seconds,
+            seconds=estimate.seconds,
+            spread=estimate.spread,
+            task_type=spec.type,
             granted=granted,
             more_backups=record.backups < spec.backups_max,
             live_attempts=len(record.attempts),
