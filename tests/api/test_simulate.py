@@ -48,6 +48,27 @@ def test_a_builder_is_simulated_as_it_would_be_run():
     assert dataward.simulate(wf, nodes=1).summary.makespan_seconds == pytest.approx(5.0, abs=0.1)
 
 
+def test_the_bound_is_that_of_the_truth_whatever_is_known_beforehand():
+    workflow = generate("montage", 60, seed=1)
+
+    exact, rough, unknown = (
+        dataward.simulate(workflow, nodes=4, estimates=estimates)
+        for estimates in ("exact", "1.0", "unknown")
+    )
+
+    assert exact.bound_seconds == rough.bound_seconds == unknown.bound_seconds
+    assert all(run.is_complete for run in (exact, rough, unknown))
+    assert len({run.summary.makespan_seconds for run in (exact, rough, unknown)}) == 3
+    assert min(rough.summary.makespan_seconds, unknown.summary.makespan_seconds) > (
+        exact.bound_seconds
+    )
+
+
+def test_estimates_that_are_none_are_refused():
+    with pytest.raises(SettingError, match="'good' says not how good estimates are"):
+        dataward.simulate(generate("montage", 30), estimates="good")
+
+
 def test_a_setting_that_there_is_not_is_refused():
     with pytest.raises(SettingError, match="no setting is called 'nosuch'"):
         dataward.simulate(generate("montage", 30), settings=["nosuch=1"])

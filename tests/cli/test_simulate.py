@@ -80,6 +80,23 @@ def test_rows_about_trouble_are_shown_only_if_there_was_some(dataward: Dataward)
     assert "faults crash=1" in troubled.out
 
 
+@pytest.mark.parametrize("estimates", ["exact", "unknown", "0.5"])
+def test_it_is_said_how_good_estimates_were(dataward: Dataward, estimates: str) -> None:
+    options = ["simulate", "montage.json", "--nodes", "4", "--estimates", estimates]
+
+    table, said = dataward(*options), dataward(*options, "--json")
+
+    assert f"faults none, estimates {estimates}" in table.out
+    assert json.loads(said.out)[0]["estimates"] == estimates
+
+
+def test_estimates_that_are_none_are_refused_before_anything_runs(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--estimates", "good")
+
+    assert said.code == ExitCode.USAGE
+    assert "'good' says not how good estimates are" in said.err
+
+
 def test_the_same_seed_gives_the_same_numbers(dataward: Dataward) -> None:
     def rows(seed: int) -> list[dict[str, object]]:
         said = dataward(

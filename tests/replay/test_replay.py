@@ -17,6 +17,8 @@ HASH_SEEDS = ("0", "1", "12345")
 CASES = {
     "no faults": (),
     "chaos": ("--faults", "chaos", "--set", "lease_seconds=20", "--set", "validation_seconds=10"),
+    "wrong estimates": ("--estimates", "1.0", "--faults", "slow=0.2"),
+    "nothing known": ("--estimates", "unknown", "--faults", "crashes"),
     "background load": ("--faults", "background=0.3,slow=0.2", "--inputs", "spread"),
 }
 

@@ -12,6 +12,7 @@ from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.workflow import Workflow
 from dataward.plan.bounds import makespan_bounds
 from dataward.plan.critical_path import bottom_levels
+from dataward.plan.estimates import Estimates, parse_estimates
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.run_directory import RunState
@@ -34,9 +35,12 @@ def simulate(
     seed: int = 0,
     faults: str = "none",
     retries: int = 0,
+    estimates: str = "exact",  # or "unknown", or the sigma of a lognormal error, as "0.5"
 ) -> RunReport:
     """Run a workflow on simulated machines, and tell what it came to: same seed, same run.
 
+    ``estimates`` says how well plan and nodes know run times, and the sizes of what tasks write,
+    before the tasks have run. The bound that the report compares with is that of the true ones.
     Raises Stuck if the simulation does not end, which is dataward's fault.
 
     >>> from dataward import generate
@@ -58,6 +62,7 @@ def simulate(
         seed=seed,
         faults=faults,
         retries=retries,
+        estimates=parse_estimates(estimates),
         sinks=[kept.append],
         events=kept,
     )
@@ -90,6 +95,7 @@ def simulated(
     seed: int,
     faults: str,
     retries: int,
+    estimates: Estimates,
     sinks: Sequence[Emit],
     events: Sequence[Event] = (),
 ) -> RunReport:
@@ -105,6 +111,7 @@ def simulated(
         [progress.add, tally.add, *sinks],
         retries=retries,
         time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
+        estimates=estimates,
     )
     inject(simulation, parse_faults(faults), 1.5 * bound)
     outcome = simulation.run()

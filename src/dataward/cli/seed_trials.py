@@ -1,4 +1,4 @@
-"""Tries seeds on all cores: each draws a workflow, a cluster and faults."""
+"""Tries seeds on all cores: each draws a workflow, a cluster, estimates and faults."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from multiprocessing import get_context, resource_tracker
 from dataward.cli.seed_workflows import Workflows
 from dataward.generate import generate
 from dataward.model.workflow import Workflow
-from dataward.sim.campaign import impatient, run_trial, small_cluster
+from dataward.sim.campaign import drawn_estimates, impatient, run_trial, small_cluster
 from dataward.sim.earlier_run import EarlierRun, drawn_earlier_run
 from dataward.sim.faults import parse_faults
 from dataward.sim.healing import Healing
@@ -87,7 +87,10 @@ def try_seed(seed: int, faults: str, workflows: Workflows = Workflows.MIXED) -> 
         if workflows is not Workflows.APPLICATIONS:
             earlier = drawn_earlier_run(workflow, seed)
         plan = parse_faults(faults)
-        trial = run_trial(workflow, small_cluster(seed), strategy, plan, seed, earlier=earlier)
+        trial = run_trial(
+            workflow, small_cluster(seed), strategy, plan, seed,
+            earlier=earlier, estimates=drawn_estimates(seed),
+        )  # fmt: skip
     except Exception as error:
         return Verdict(seed, workflow.name, f"{type(error).__name__}: {error}")
     return Verdict(seed, workflow.name, "", trial.checks, trial.faults, trial.healing)

@@ -32,7 +32,8 @@ def seeds_command(
 ) -> None:
     """Run small workflows under seeded faults and check every invariant after every event.
 
-    Each seed draws its own cluster, settings and faults. A seed that fails is printed with the
+    Each seed draws its own cluster, settings, estimates and faults; half of them know run times and
+    sizes exactly, the others with an error or not at all. A seed that fails is printed with the
     command that replays it. Odd workflows are what real files contain: several writers of one file,
     readers that do not wait for a writer, order without files, sizes and run times of 0, giants.
     Unless only applications are asked for, a third of the workflows have run before.

@@ -38,13 +38,23 @@ def simulate_command(
         Option("--set", help="A node setting, as backups_max=1; --set x=1 lists them."),
     ] = None,
     retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
+    estimates: Annotated[
+        str,
+        Option(
+            help="How well plan and nodes know run times and sizes: exact, unknown, or the sigma"
+            " of a lognormal error, as 0.5."
+        ),
+    ] = "exact",
     events: Annotated[Path | None, Option(help="Write every event to this file.")] = None,
     plot: Annotated[Path | None, Option(help="Draw the run into this SVG file.")] = None,
     json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Run a workflow on simulated machines, by one or several strategies.
 
-    The nodes run their real code; time, disks, links and faults are simulated.
+    The nodes run their real code; time, disks, links and faults are simulated. The workflow says
+    how long tasks really run and how much they really write. With --estimates, plan and nodes do
+    not know that beforehand: nodes learn run times from the tasks that they have run, and sizes
+    when files are committed. Sizes of the workflow's inputs are always known.
 
     Examples:
 
@@ -52,6 +62,7 @@ def simulate_command(
     - `dataward simulate montage.json --strategy adage,adage-random --faults crashes --seed 7`
     - `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
     - `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
+    - `dataward simulate montage.json --nodes 64 --estimates 0.5`
 
     Strategies:
     """
@@ -66,6 +77,7 @@ def simulate_command(
     )
     from dataward.errors import SettingError
     from dataward.formats import read_workflow
+    from dataward.plan.estimates import parse_estimates
     from dataward.sim.faults import parse_faults
     from dataward.strategies.registry import STRATEGIES
 
@@ -75,6 +87,7 @@ def simulate_command(
     if len(chosen) > 1 and (events or plot):
         raise SettingError("--events and --plot record one run: give one strategy")
     parse_faults(faults)
+    known = parse_estimates(estimates)
     with reading_file(file):
         workflow = read_workflow(file)
         cores = cores or cores_for(workflow)
@@ -85,15 +98,15 @@ def simulate_command(
     for each in chosen:
         began = time.perf_counter()
         report, count = shown_simulation(
-            workflow, machines, each, seed=seed, faults=faults, retries=retries,
+            workflow, machines, each, seed=seed, faults=faults, retries=retries, estimates=known,
             events=events, plot=plot,
         )  # fmt: skip
         results.append((report.summary, count, time.perf_counter() - began))
     if json:
-        print_json([result_as_json(summary, bound, n, wall) for summary, n, wall in results])
+        print_json([result_as_json(summary, bound, n, wall, known) for summary, n, wall in results])
     else:
         print_results(
-            workflow, machines, seed, faults, bound, [summary for summary, _, _ in results]
+            workflow, machines, seed, faults, known, bound, [summary for summary, _, _ in results]
         )
     for path in filter(None, (events, plot)):
         stderr_console().print(f"wrote {path}", soft_wrap=True)

@@ -17,6 +17,7 @@ from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.workflow import Workflow
+from dataward.plan.estimates import Estimates
 from dataward.reports.event_file import EventFileWriter
 from dataward.reports.gantt_svg import draw_run
 from dataward.reports.run_summary import RunSummary
@@ -40,6 +41,7 @@ def shown_simulation(
     seed: int,
     faults: str,
     retries: int,
+    estimates: Estimates,
     events: Path | None,
     plot: Path | None,
 ) -> tuple[RunReport, int]:
@@ -60,6 +62,7 @@ def shown_simulation(
             seed=seed,
             faults=faults,
             retries=retries,
+            estimates=estimates,
             sinks=sinks,
             events=kept,
         )
@@ -107,7 +110,9 @@ class _Bar:
                 self._progress.update(self._task, completed=self._finished)
 
 
-def result_as_json(summary: RunSummary, bound: float, count: int, wall: float) -> dict[str, Any]:
+def result_as_json(
+    summary: RunSummary, bound: float, count: int, wall: float, estimates: Estimates
+) -> dict[str, Any]:
     """The result for programs: first the keys that other programs rely on, then the rest."""
     return {
         "strategy": summary.strategy,
@@ -123,6 +128,7 @@ def result_as_json(summary: RunSummary, bound: float, count: int, wall: float) -
         "events": count,
         "wall_seconds": wall,
         "seed": summary.seed,
+        "estimates": str(estimates),
         "cores": summary.cores,
         "tasks": summary.tasks,
         "complete": summary.complete,
@@ -144,13 +150,14 @@ def print_results(
     platform: Platform,
     seed: int,
     faults: str,
+    estimates: Estimates,
     bound: float,
     results: list[RunSummary],
 ) -> None:
     console = stdout_console()
     console.print(
         f"{workflow.name}: {len(workflow):,} tasks on {len(platform.machines):,} nodes, "
-        f"{platform.cores:,} cores; seed {seed}, faults {faults}",
+        f"{platform.cores:,} cores; seed {seed}, faults {faults}, estimates {estimates}",
         style="bold",
         soft_wrap=True,
     )
