@@ -470,6 +470,15 @@ def test_estimates_of_a_type_that_were_too_short_are_corrected() -> None:
     assert place.state.times.factor("sort") > 2.0
 
 
+def test_a_guess_that_was_wrong_corrects_no_estimate() -> None:
+    place = Place()
+    place.runner.seconds["t"] = 90.0
+
+    place.run(a_task(type="sort", estimated_seconds=10.0, estimated_spread=inf))
+
+    assert place.state.times.factor("sort") == 1.0
+
+
 def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:
     place = Place(cores=1, staging_ahead=0, lead_seconds=2.0)
     place.run(a_task("first"))

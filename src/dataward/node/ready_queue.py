@@ -49,9 +49,9 @@ class ReadyQueue:
         """How long all queued tasks should run, one after another, by what is known now."""
         return self._load.seconds
 
-    def weigh_again(self) -> bool:
-        """Whether the load is another, by run times learned since the tasks were queued."""
-        return self._load.weigh_again()
+    def weigh_again(self) -> None:
+        """Let the load be what it is by run times learned since the tasks were queued."""
+        self._load.weigh_again()
 
     @property
     def givable(self) -> int:
