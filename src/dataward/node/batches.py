@@ -5,23 +5,50 @@ batch, or hears that none is left; so do the others with reservations as soon as
 out.
 """
 
-from dataclasses import dataclass, field
 from math import ceil
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, Reserve
 from dataward.model.operations import QueueEntry
-from dataward.model.workflow import TaskId
+from dataward.node.asking import Tell
 from dataward.node.dispensing import Given, hand_out
 from dataward.node.mover import NodeParts
-from dataward.node.turns import Tell
+from dataward.node.pool import Pool
 
 
-@dataclass(slots=True)
 class _Batch:
-    tasks: list[TaskId]  # the most urgent last; some may have left the pool
-    nodes: dict[NodeId, None] = field(default_factory=dict)  # that have reservations
-    is_asked_for: bool = False  # since it was last reserved for
+    """Tasks of a pool that came together, and the nodes that have reservations for them."""
+
+    def __init__(self, entries: list[QueueEntry], pool: Pool) -> None:
+        self._pool = pool
+        self._tasks = [entry.task for entry in sorted(entries, reverse=True)]  # most urgent last
+        self._is_asked_for = False  # since this was last asked
+        self.nodes: dict[NodeId, None] = {}
+
+    def left(self) -> int:
+        """How many of the tasks are still in the pool."""
+        self._tasks = [task for task in self._tasks if task in self._pool]
+        return len(self._tasks)
+
+    def is_empty(self) -> bool:
+        """Whether none of the tasks is in the pool any more."""
+        while self._tasks and self._tasks[-1] not in self._pool:
+            self._tasks.pop()
+        return not self._tasks
+
+    def take(self, node: NodeId, count: int) -> list[QueueEntry]:
+        """The most urgent tasks, which leave the pool, for a node that has used its reservation."""
+        self._is_asked_for = True
+        self.nodes.pop(node, None)
+        entries: list[QueueEntry] = []
+        while len(entries) < count and not self.is_empty():
+            entries.append(self._pool.take(self._tasks.pop()))
+        return entries
+
+    def was_asked_for(self) -> bool:
+        """Whether a node asked for tasks since this was last called."""
+        was, self._is_asked_for = self._is_asked_for, False
+        return was
 
 
 class BatchScheduler:
@@ -64,25 +91,23 @@ class BatchScheduler:
                 pause = min(2 * pause, longest)
 
     def _reserve_for_new(self) -> None:
-        came = sorted(self._pool.changes().came, reverse=True)
+        came = self._pool.changes().came
         if came:
             self._count += 1
-            self._batches[self._count] = _Batch([entry.task for entry in came])
+            self._batches[self._count] = _Batch(came, self._pool)
             self._reserve(self._count)
 
     def _reserve_again(self) -> None:
         for number, batch in list(self._batches.items()):
-            batch.tasks = [task for task in batch.tasks if task in self._pool]
-            if not batch.tasks:
+            if not batch.left():
                 self._cancel(number)
-            elif not batch.is_asked_for:
+            elif not batch.was_asked_for():
                 self._reserve(number)
-            batch.is_asked_for = False
 
     def _reserve(self, number: int) -> None:
         """Reserve places at nodes drawn at random, the same number at each, or one more."""
         batch, nodes = self._batches[number], self._world.nodes
-        laps, more = divmod(ceil(self._ratio * len(batch.tasks)), len(nodes))
+        laps, more = divmod(ceil(self._ratio * batch.left()), len(nodes))
         one_more = set(drawn := self._world.random.sample(nodes, more))
         for node in nodes if laps else drawn:
             batch.nodes[node] = None
@@ -114,14 +139,8 @@ class BatchScheduler:
         batch = self._batches.get(question.batch)
         if batch is None:
             return []
-        batch.is_asked_for = True
-        batch.nodes.pop(question.node, None)
-        entries: list[QueueEntry] = []
-        while batch.tasks and len(entries) < question.tasks:
-            task = batch.tasks.pop()
-            if task in self._pool:
-                entries.append(self._pool.take(task))
-        if not batch.tasks:
+        entries = batch.take(question.node, question.tasks)
+        if batch.is_empty():
             self._cancel(question.batch)
         return entries
 

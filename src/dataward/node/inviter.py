@@ -2,10 +2,10 @@
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, Reserve
+from dataward.node.asking import Tell
 from dataward.node.choosers import FirstCome
 from dataward.node.dispensing import Given, hand_out
 from dataward.node.mover import NodeParts
-from dataward.node.turns import Tell
 
 
 class Inviter:

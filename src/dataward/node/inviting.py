@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from dataward.errors import SettingError
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, MoverMessage, Reserve
+from dataward.node.asking import Asker
 from dataward.node.choosers import FirstCome
 from dataward.node.inviter import Inviter
 from dataward.node.mover import NodeParts
 from dataward.node.seeking import Seeker, SeekingPauses
-from dataward.node.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class InviteMover:
         self._seeker = Seeker(
             parts,
             self._tell,
-            Turn(parts, self._tell, settings.ask_seconds),
+            Asker(parts, self._tell, settings.ask_seconds),
             settings.tasks_max,
             SeekingPauses(settings.seek_seconds_min, settings.seek_seconds_max),
         )

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from dataward.errors import SettingError
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, MoverMessage, Reserve
+from dataward.node.asking import Asker
 from dataward.node.batches import BatchScheduler
 from dataward.node.mover import NodeParts
 from dataward.node.reservations import ReservationLine
-from dataward.node.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ProbeMover:
         self._send = parts.world.network.send
         pauses = (settings.probe_seconds_min, settings.probe_seconds_max)
         self._scheduler = BatchScheduler(parts, self._tell, settings.probe_ratio, pauses)
-        self._line = ReservationLine(parts, Turn(parts, self._tell, settings.ask_seconds))
+        self._line = ReservationLine(parts, Asker(parts, self._tell, settings.ask_seconds))
 
     def loops(self) -> Sequence[Coroutine[None, None, None]]:
         return [self._scheduler.reserve(), self._scheduler.answer(), self._line.run()]

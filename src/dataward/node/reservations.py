@@ -2,8 +2,8 @@
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import Handed, Reserve
+from dataward.node.asking import Asker
 from dataward.node.mover import NodeParts
-from dataward.node.turns import Turn
 
 _Place = tuple[NodeId, int]  # a scheduler, and the number of a batch of its tasks
 
@@ -11,9 +11,9 @@ _Place = tuple[NodeId, int]  # a scheduler, and the number of a batch of its tas
 class ReservationLine:
     """Asks the scheduler of the oldest reservation; it has a task, or the next one is asked."""
 
-    def __init__(self, parts: NodeParts, turn: Turn) -> None:
+    def __init__(self, parts: NodeParts, asker: Asker) -> None:
         self._parts = parts
-        self._turn = turn
+        self._asker = asker
         self._line: dict[_Place, int] = {}  # with the number of tasks reserved for, oldest first
         self._is_reserved = parts.world.kernel.flag()
 
@@ -28,7 +28,7 @@ class ReservationLine:
     def on_handed(self, message: Handed) -> None:
         if not message.tasks:
             self._drop((message.node, message.batch))
-        self._turn.on_handed(message)
+        self._asker.on_handed(message)
 
     def _drop(self, place: _Place) -> None:
         self._line.pop(place, None)
@@ -44,12 +44,12 @@ class ReservationLine:
                 await self._parts.world.kernel.flag().wait()  # for ever
             if self._line:  # it may have been cancelled meanwhile
                 (scheduler, batch), tasks = self._next()
-                await self._turn.take(scheduler, batch, tasks)
+                await self._asker.take(scheduler, batch, tasks)
 
     def _next(self) -> tuple[_Place, int]:
         """The oldest reservation, which is used up as far as this node can use it."""
         place, reserved = next(iter(self._line.items()))
-        tasks = min(self._turn.free, reserved)
+        tasks = min(self._asker.free, reserved)
         if tasks < reserved:
             self._line[place] -= tasks
         else:

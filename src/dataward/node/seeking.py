@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, Reserve
+from dataward.node.asking import Asker, Tell
 from dataward.node.keeper_homes import drawn_keepers
 from dataward.node.mover import NodeParts
-from dataward.node.turns import Tell, Turn
 
 FIRST = 3  # keepers that are told at first: the node itself, and two others
 
@@ -24,11 +24,11 @@ class Seeker:
     """
 
     def __init__(
-        self, parts: NodeParts, tell: Tell, turn: Turn, tasks_max: int, pauses: SeekingPauses
+        self, parts: NodeParts, tell: Tell, asker: Asker, tasks_max: int, pauses: SeekingPauses
     ) -> None:
         self._parts = parts
         self._tell = tell
-        self._turn = turn
+        self._asker = asker
         self._tasks_max = tasks_max
         self._pauses = pauses
         self._invitations: list[Reserve] = []
@@ -54,7 +54,7 @@ class Seeker:
         self._tell(message.node, Ask(self._parts.world.node, 0, batch=message.batch))
 
     def on_handed(self, message: Handed) -> None:
-        self._turn.on_handed(message)
+        self._asker.on_handed(message)
 
     async def run(self) -> None:
         queue = self._parts.state.queue
@@ -87,7 +87,7 @@ class Seeker:
 
     @property
     def _wanted(self) -> int:
-        return min(self._turn.free, self._tasks_max)
+        return min(self._asker.free, self._tasks_max)
 
     async def _is_fed(self, pause_seconds: float) -> bool:
         """Whether somebody who invites this node within that time has given it tasks."""
@@ -95,7 +95,7 @@ class Seeker:
             return False
         while self._invitations:
             message = self._invitations.pop(0)
-            if await self._turn.take(message.node, message.batch, self._wanted):
+            if await self._asker.take(message.node, message.batch, self._wanted):
                 return True
         self._is_invited.clear()
         return False

@@ -10,7 +10,7 @@ Tell = Callable[[NodeId, MoverMessage], None]
 """Sends a message to a node; one to this node itself is heeded at once."""
 
 
-class Turn:
+class Asker:
     """A giver that does not answer within ``ask_seconds`` is taken to be dead."""
 
     def __init__(self, parts: NodeParts, tell: Tell, ask_seconds: float) -> None:
