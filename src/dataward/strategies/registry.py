@@ -2,12 +2,13 @@
 
 from dataward.errors import SettingError
 from dataward.strategies import adage, matrix
+from dataward.strategies.albatross import ALBATROSS
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
 from dataward.strategies.strategy import Strategy
 from dataward.strategies.worker_centric import WORKER_CENTRIC
 from dataward.strategies.workqueue import WORKQUEUE
 
-ALL = (*adage.ALL, *matrix.ALL, WORKQUEUE, WORKER_CENTRIC, DATA_DIFFUSION)
+ALL = (*adage.ALL, *matrix.ALL, ALBATROSS, WORKQUEUE, WORKER_CENTRIC, DATA_DIFFUSION)
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
 
