@@ -31,6 +31,7 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.states import AttemptOutcome, TaskState
+from dataward.node.binding import Binder, Binding
 from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
 from dataward.node.setbacks import Setbacks
@@ -47,8 +48,9 @@ class Place(FakeWorld):
             self.world, self.settings, self.client, self.state, self.placer, self.herald
         )
         self.capacity = Capacity(self.world, self.settings)
+        binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, self.capacity, setbacks
+            self.world, self.client, self.state, self.depot, self.capacity, setbacks, binder
         )
         self.start(executor.run())
 

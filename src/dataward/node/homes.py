@@ -53,7 +53,8 @@ class HomeRule(Protocol):
     """A rule is a value; its fields are its settings.
 
     On the occasions in ``asks``, the view has loads of nodes that are up. With ``needs_inputs`` the
-    task comes with its inputs and their places on every occasion.
+    task comes with its inputs and their places on every occasion. Such a rule says itself which of
+    the nodes that hold inputs are worth asking: a popular file is at every node.
     """
 
     asks: ClassVar[frozenset[Occasion]]
@@ -64,7 +65,10 @@ class HomeRule(Protocol):
         ...
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
-        """Nodes whose loads the view should have, besides those that hold inputs of the task."""
+        """Nodes whose loads the view should have.
+
+        For rules without ``needs_inputs``, known holders of the task's inputs are asked as well.
+        """
         ...
 
 
@@ -234,13 +238,14 @@ class Homes:
     async def _loads_of_nodes_up(self, tasks: Sequence[Standing]) -> dict[NodeId, float]:
         """The loads of the nodes worth asking, as far as they are up.
 
-        These are the rule's candidates, holders of inputs, a few others drawn at random, and this
-        node.
+        These are the rule's candidates, maybe holders of inputs, a few others drawn at random, and
+        this node.
         """
         asked: dict[NodeId, None] = {}
         for task in tasks:
             asked.update((node, None) for node in self.rule.candidates(task, self.nodes))
-            asked.update((copy.node, None) for copy in task.input_copies)
+            if not self.rule.needs_inputs:
+                asked.update((copy.node, None) for copy in task.input_copies)
         for _ in range(min(STRANGERS, len(self.nodes))):
             asked[self.random.choice(self.nodes)] = None
         known = set(self.nodes)

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataward.model.messages import Confirm, Message, Stop, WorkQueued
 from dataward.model.operations import LetGo, Release
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
@@ -45,7 +46,8 @@ class Node:
         self._validator = Validator(world, settings, store, state, patrol)
         setbacks = Setbacks(world, settings, store, state, placer, herald)
         self._capacity = capacity = Capacity(world, settings)
-        self._executor = Executor(world, store, state, depot, capacity, setbacks)
+        binder = Binder(rules.binding, state, placer)
+        self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
         self._fibers: list[Fiber[None]] = []
 

@@ -2,6 +2,7 @@
 
 from dataward.errors import SettingError
 from dataward.strategies import adage, matrix, static
+from dataward.strategies.albatross import ALBATROSS
 from dataward.strategies.cloudkon import CLOUDKON
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
 from dataward.strategies.sparrow import SPARROW
@@ -11,7 +12,7 @@ from dataward.strategies.workqueue import WORKQUEUE
 
 ALL = (
     *adage.ALL, *matrix.ALL, *static.ALL,
-    WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC, DATA_DIFFUSION,
+    ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC, DATA_DIFFUSION,
 )  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
