@@ -9,7 +9,7 @@ import os
 import pytest
 
 from dataward.runs import input_digests
-from power.campaign import Campaign, cuts_after_words, every_cut, some_cuts
+from power.campaign import Campaign, Cut, cuts_after_words, every_cut, some_cuts
 from power.layout import listing, listing_of
 from power.left_out import LEFT_OUT
 from power.promises import tree_at
@@ -43,6 +43,24 @@ def test_whatever_was_said_holds_after_a_power_cut(scenario, run):
             campaign.try_all(stage, some_cuts(stage, CUTS, seed=len(scenario.name)))
 
     print(f"{scenario.name}: {dict(campaign.counts)}")
+    assert not campaign.problems, "\n\n".join(campaign.problems)
+
+
+MADE = ("1/run.json", "store/journal", "depot/n0", "outputs/odd", "outputs/shown", "outcomes")
+
+
+@pytest.mark.parametrize("path", MADE)
+def test_what_a_killed_process_had_made_and_not_synced_is_safe_when_the_next_is_complete(path, run):
+    scenario = Scenario("killed anywhere, resumed", killed_at=f"w.run/{path}")
+    set_out()
+    recording = recording_of(scenario)
+    campaign = Campaign(scenario, recording, run)
+    (stage,) = campaign.stages
+
+    campaign.try_all(stage, [Cut(stage.end, NOTHING)])
+
+    assert recording.codes == (-9, 0)
+    assert campaign.counts["after the end"] == 1
     assert not campaign.problems, "\n\n".join(campaign.problems)
 
 
