@@ -23,7 +23,7 @@ def measured_seconds(workflow: Workflow, outcomes: Outcomes) -> Seconds:
     seconds = np.zeros(len(workflow))
     for task, id in enumerate(workflow.task_ids if outcomes else ()):
         outcome = outcomes.get(id)
-        if outcome is not None:
+        if outcome is not None and not outcome.failure:
             seconds[task] = outcome.seconds
     return seconds
 
