@@ -17,6 +17,7 @@ from power.promises import (
     Stage,
     digests_in,
     promise_at,
+    record_in,
     results_in,
     stages_of,
 )
@@ -112,6 +113,7 @@ class Campaign:
         if promise.is_complete:
             self.counts["after the end"] += 1
             _compare("outputs of a complete run", results_in(tree), stage.results)
+            _compare("the record of a complete run", record_in(tree), stage.record)
         _check_whole(results_in(tree), (stage.results, stage.results_before))
         self._log.write_text("")
         self._go_on()

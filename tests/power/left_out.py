@@ -7,6 +7,7 @@ from pathlib import Path
 from dataward.live import depot_disk
 from dataward.live.durability import sync_path
 from dataward.live.sandbox import put_in_depot
+from dataward.reports.event_file import EventFileWriter
 from dataward.runs import run_directory, workflow_run
 from dataward.runs.housekeeping import publish_known
 from dataward.runs.publishing import Publisher
@@ -80,6 +81,10 @@ def of_the_facts() -> None:
     run_directory.replace_content = write_and_rename
 
 
+def of_the_events() -> None:
+    EventFileWriter.sync = EventFileWriter.flush
+
+
 LEFT_OUT: dict[str, Callable[[], None]] = {
     work.__name__: work
     for work in (
@@ -92,5 +97,6 @@ LEFT_OUT: dict[str, Callable[[], None]] = {
         of_results_of_a_killed_run,
         of_the_run_directory,
         of_the_facts,
+        of_the_events,
     )
 }

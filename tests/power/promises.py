@@ -25,6 +25,7 @@ class Stage:
     end: int
     results: Listing  # what is in outputs/ in the end
     results_before: Listing  # what an earlier run had left there
+    record: Listing  # its events, and what it says of itself
     digests: Digests
     has_to_run: frozenset[str]  # the tasks that ran, for nothing else was due
 
@@ -59,6 +60,7 @@ def _stage(recording: Recording, begin: int, end: int, before: Listing, scratch:
         end,
         results_in(tree),
         before,
+        record_in(tree),
         digests_in(scratch / RUN),
         frozenset(said_in(recording.effects[begin:end], LOG).split()),
     )
@@ -90,6 +92,12 @@ def results_in(tree: Tree) -> Listing:
         for path, (kind, mode, content, target, _) in listing_of(tree).items()
         if path.startswith(OUTPUTS)
     }
+
+
+def record_in(tree: Tree) -> Listing:
+    """The events and the facts of the runs that are recorded."""
+    names = ("/events", "/run.json")
+    return {path: facts for path, facts in listing_of(tree).items() if path.endswith(names)}
 
 
 def digests_in(run: Path) -> Digests:

@@ -65,18 +65,22 @@ def test_what_a_killed_process_had_made_and_not_synced_is_safe_when_the_next_is_
 
 
 # These are missed only when the run has said that it is complete; the others already before.
-OF_RESULTS = {"of_results": "", "of_results_of_a_killed_run": "outputs/result"}
+AT_THE_END = {
+    "of_results": "",
+    "of_results_of_a_killed_run": "outputs/result",
+    "of_the_events": "",
+}
 
 
 @pytest.mark.parametrize("without", LEFT_OUT)
 def test_the_campaign_misses_the_sync(without, run):
-    scenario = Scenario("with a sync left out", killed_at=OF_RESULTS.get(without, ""))
+    scenario = Scenario("with a sync left out", killed_at=AT_THE_END.get(without, ""))
     set_out()
     recording = recording_of(scenario, without)
     campaign = Campaign(scenario, recording, run, problems_max=1)
     (stage,) = campaign.stages
     cuts = cuts_after_words(recording, stage, *EXTREMES)
 
-    campaign.try_all(stage, cuts[-len(EXTREMES) :] if without in OF_RESULTS else cuts)
+    campaign.try_all(stage, cuts[-len(EXTREMES) :] if without in AT_THE_END else cuts)
 
     assert campaign.problems

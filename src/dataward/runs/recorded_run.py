@@ -97,12 +97,12 @@ class RecordedRun:
         )  # fmt: skip
         try:
             outcome = run.run()
+            files[0].sync()  # before the record says how the run ended
         except BaseException:
             self._note(record, facts, RunState.INTERRUPTED)
             raise
         finally:
             watcher.close()
-        files[0].sync()  # before the record says how the run ended
         state = _state(outcome, run.is_interrupted and outcome.unfinished > 0)
         self._note(record, facts, state, outcome)
         summary, bound_seconds = self._tally.summary(), self._bound_seconds()
