@@ -257,7 +257,7 @@ def test_tasks_go_where_their_inputs_are() -> None:
 def test_dealt_inputs_are_as_many_on_every_node_and_their_copies_apart(copies: int) -> None:
     platform = cheap(*machines(3), placement=Placement.DEALT, copies=copies)
 
-    run = simulate(equal_tasks(12, 10.0, reads=GB), platform)
+    run = simulate(equal_tasks(12, 10.0, reads=GB, writes=1), platform)
 
     placed = [(e.file, e.node) for e in run.events if isinstance(e, FileStored) and e.at == 0.0]
     assert len(set(placed)) == 12 * copies
