@@ -17,10 +17,10 @@ M ?=
 # what tasks have made, and the file with the one other test that root cannot run. Left out are long
 # tests that compute or compare contents, and are the same for every user.
 U ?= tests/live tests/runs tests/calls tests/cli tests/formats/test_content.py \
-	$(addprefix --ignore=tests/, runs/test_kill_campaign.py runs/test_applications.py \
-	runs/test_outcomes.py runs/test_both_worlds.py calls/test_bundles.py live/test_orders.py \
-	cli/test_bound.py cli/test_generate.py cli/test_inspect.py cli/test_seeds.py \
-	cli/test_simulate.py)
+	$(addprefix --ignore=tests/, runs/test_kill_campaign.py runs/test_power_cuts.py \
+	runs/test_applications.py runs/test_outcomes.py runs/test_both_worlds.py \
+	calls/test_bundles.py live/test_orders.py cli/test_bound.py cli/test_generate.py \
+	cli/test_inspect.py cli/test_seeds.py cli/test_simulate.py)
 
 .PHONY: run test test-unprivileged check lint fix types bench mutants sim clean
 

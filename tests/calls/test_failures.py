@@ -1,6 +1,7 @@
 """Calls that raise, return what cannot travel, or take their process with them."""
 
 import ctypes
+import errno
 import os
 import pickle
 import shutil
@@ -19,6 +20,7 @@ import pytest
 
 from calls.gates import Gate
 from dataward import Executor, ProcessDiedError
+from dataward.live.call_results import InFile
 from dataward.stores.journal import DirectoryLock
 
 
@@ -299,6 +301,23 @@ def test_when_its_directory_is_taken_away_everybody_is_told(tmp_path):
         executor.submit(same, 1)
     executor.shutdown()
     gate.open()
+
+
+def test_when_the_caller_cannot_read_a_result_everybody_is_told(tmp_path, monkeypatch):
+    """A long error is in a file, and the caller may have too many files open to read it."""
+
+    def read(file):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), file.path)
+
+    monkeypatch.setattr(InFile, "read", read)
+    executor = Executor(1)
+    bad = executor.submit(fail, PlainError, "long" * 10_000)
+    waiting = executor.submit(same, bad)
+
+    for future in (bad, waiting):
+        with pytest.raises(BrokenExecutor, match="Too many open files"):
+            future.result(60)
+    executor.shutdown()
 
 
 def refuse_when_let_through(passage):

@@ -1733,7 +1733,7 @@ def test_joining_again_renews_the_lease_and_leaves_all_else_as_it_is(store):
     store.join("n1")
 
     store.clock.move(0.9 * LEASE)
-    assert store.probe("n1") == Membership("n1", True, True, 1, 0, 5.0, 0)
+    assert store.probe("n1") == Membership("n1", True, True, 1, 0, 5.0, 0, told_seconds=5.0)
     assert store.claimed("n1") == []
 
 

@@ -31,6 +31,7 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.states import AttemptOutcome, TaskState
+from dataward.node.binding import Binder, Binding
 from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
 from dataward.node.setbacks import Setbacks
@@ -47,8 +48,9 @@ class Place(FakeWorld):
             self.world, self.settings, self.client, self.state, self.placer, self.herald
         )
         self.capacity = Capacity(self.world, self.settings)
+        binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, self.capacity, setbacks
+            self.world, self.client, self.state, self.depot, self.capacity, setbacks, binder
         )
         self.start(executor.run())
 
@@ -497,6 +499,15 @@ def test_estimates_of_a_type_that_were_too_short_are_corrected() -> None:
     place.run(a_task(type="sort", estimated_seconds=10.0, estimated_spread=0.5))
 
     assert place.state.times.factor("sort") > 2.0
+
+
+def test_a_guess_that_was_wrong_corrects_no_estimate() -> None:
+    place = Place()
+    place.runner.seconds["t"] = 90.0
+
+    place.run(a_task(type="sort", estimated_seconds=10.0, estimated_spread=inf))
+
+    assert place.state.times.factor("sort") == 1.0
 
 
 def test_short_tasks_let_the_runner_have_more_than_there_are_cores() -> None:

@@ -121,7 +121,19 @@ def test_the_least_urgent_of_too_many_tasks_are_shared() -> None:
 
     assert place.state.queue.kept == 2
     assert [entry.task for entry in place.state.queue.least_urgent(9)] == ["d", "c"]
-    assert ReportLoad("n0", 2.0) in place.state.outbox.take()
+
+
+def test_others_are_told_that_there_is_something_to_steal() -> None:
+    place = Place(tt_seconds=2.0)
+    place.keeps("a", "b", "c", "d")
+    due = place.start(place.state.outbox.due())
+    place.pass_time(0.9)
+    assert not due.done()
+
+    place.pass_time(0.2)
+
+    assert due.done()
+    assert place.state.outbox.take() == [ReportLoad("n0", 2.0)]
 
 
 def test_after_sharing_tt_is_doubled() -> None:

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion
-from dataward.model.operations import Copy, Enqueue, InputFile, Join, Probe, ReportLoad
+from dataward.model.operations import (
+    AddCopies,
+    Copy,
+    Enqueue,
+    InputFile,
+    Join,
+    Probe,
+    ReportLoad,
+    Submit,
+)
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import (
@@ -23,7 +32,7 @@ from dataward.node.homes import (
     candidates_for,
     missing_bytes,
 )
-from node.fake_world import ARule, FakeWorld, a_queue_entry
+from node.fake_world import ARule, FakeWorld, a_queue_entry, a_task
 
 
 def a_file(id: str, size_bytes: int) -> InputFile:
@@ -230,6 +239,35 @@ def test_preferred_nodes_holders_and_a_few_strangers_are_asked_each_once() -> No
     assert len(asked) > 3
     assert "left the cluster" not in asked
     assert "n0" not in asked
+
+
+def test_a_rule_that_knows_the_inputs_says_itself_which_holders_are_asked() -> None:
+    asked = Asked(Occasion.ORPHANED)
+    asked.rule.needs_inputs = True
+    world = FakeWorld(nodes=100, rule=asked.rule)
+    spec = a_task(reads=["popular"])
+    everywhere = tuple(Copy("popular", node) for node in world.world.nodes)
+    world.have(Submit(spec), AddCopies("popular", everywhere))
+
+    world.do(world.homes.find([a_standing("t", "n1")], Occasion.ORPHANED))
+
+    probed = world.asked(Probe)
+    assert probed[0].node == "n1"
+    assert len(probed) <= 1 + STRANGERS
+
+
+def test_a_rule_that_needs_the_inputs_is_told_of_every_place() -> None:
+    told: list[Standing] = []
+    world = FakeWorld()
+    world.homes.rule = ARule(lambda task, *_: told.append(task) or Home("n1"), needs_inputs=True)
+    spec = a_task(reads=["in"], size_bytes=7)
+    world.have(Submit(spec), AddCopies("in", (Copy("in", "n1"), Copy("in", "n2"))))
+
+    world.do(world.homes.find([Standing("t", TaskState.READY, 0, "n0")], Occasion.READY))
+
+    assert [file.size_bytes for file in told[0].inputs] == [7]
+    assert {copy.node for copy in told[0].input_copies} == {"n1", "n2"}
+    assert told[0].preferred == "n0"
 
 
 def test_a_node_does_not_ask_the_store_about_itself() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dataward.model.estimate import GUESS, UNKNOWN_SECONDS, Estimate, estimate_of
 from dataward.node import learned_times as module
-from dataward.node.learned_times import LEAST_SECONDS, LearnedTimes, Tally
+from dataward.node.learned_times import LEAST_SECONDS, LearnedTimes, RunningMean
 
 CERTAIN, ROUGH = 0.0, 0.5
 seconds = st.floats(0.01, 1e6)
@@ -34,27 +34,27 @@ def corrected(**runs: list[tuple[float, float]]) -> LearnedTimes:
     return times
 
 
-# --- tallies -------------------------------------------------------------------------------------
+# --- running means -------------------------------------------------------------------------------
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))
-def test_a_tally_has_the_mean_and_the_variance_of_its_numbers(numbers: list[float]) -> None:
-    tally = Tally()
+def test_a_running_mean_has_the_mean_and_the_variance_of_its_numbers(numbers: list[float]) -> None:
+    mean = RunningMean()
     for number in numbers:
-        tally.add(number)
+        mean.add(number)
 
-    assert tally.count == len(numbers)
-    assert tally.mean == pytest.approx(fmean(numbers), rel=1e-9, abs=1e-6)
-    assert tally.variance == pytest.approx(variance(numbers), rel=1e-6, abs=1e-3)
+    assert mean.count == len(numbers)
+    assert mean.mean == pytest.approx(fmean(numbers), rel=1e-9, abs=1e-6)
+    assert mean.variance == pytest.approx(variance(numbers), rel=1e-6, abs=1e-3)
 
 
-def test_a_tally_of_one_number_has_no_variance() -> None:
-    tally = Tally()
-    assert (tally.mean, tally.variance) == (0.0, 0.0)
+def test_a_running_mean_of_one_number_has_no_variance() -> None:
+    mean = RunningMean()
+    assert (mean.mean, mean.variance) == (0.0, 0.0)
 
-    tally.add(7.0)
+    mean.add(7.0)
 
-    assert (tally.mean, tally.variance) == (7.0, 0.0)
+    assert (mean.mean, mean.variance) == (7.0, 0.0)
 
 
 # --- means ---------------------------------------------------------------------------------------

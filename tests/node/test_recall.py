@@ -21,6 +21,7 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.states import TaskState
+from dataward.node.binding import Binder, Binding
 from dataward.node.capacity import Capacity
 from dataward.node.committer import Committer
 from dataward.node.executor import Executor
@@ -39,7 +40,10 @@ class Place(FakeWorld):
             self.world, self.settings, self.client, self.state, self.placer, self.herald
         )
         capacity = Capacity(self.world, self.settings)
-        executor = Executor(self.world, self.client, self.state, self.depot, capacity, setbacks)
+        binder = Binder(Binding.EARLY, self.state, self.placer)
+        executor = Executor(
+            self.world, self.client, self.state, self.depot, capacity, setbacks, binder
+        )
         committer = Committer(self.world, self.client, self.state, self.depot, self.herald)
         for component in (executor, committer, self.herald):
             self.start(component.run())

@@ -227,6 +227,21 @@ def test_a_random_plan_is_its_seed() -> None:
     assert all(0 <= node < 100 for node in first)
 
 
+def test_a_random_plan_that_knows_the_cores_puts_no_task_on_a_node_too_narrow_for_it() -> None:
+    ids = "abcdefghijklmnop"
+    workflow = a_workflow(*[(c, 1, "") for c in ids], cores=dict.fromkeys("abcdefgh", 2))
+    narrow = random_plan(workflow, 4, seed=3).preferred
+
+    preferred = random_plan(workflow, 4, seed=3, cores=[1, 2, 1, 4]).preferred
+
+    assert set(preferred[:8].tolist()) == {1, 3}
+    assert preferred[8:].tolist() == narrow[8:].tolist()
+    kept = np.isin(narrow[:8], [1, 3])
+    assert preferred[:8][kept].tolist() == narrow[:8][kept].tolist()
+    with pytest.raises(SettingError, match="a task needs 2 cores"):
+        random_plan(workflow, 2, seed=3, cores=[1, 1])
+
+
 def two_tasks_with_large_inputs() -> Workflow:
     wf = WorkflowBuilder("large")
     for name in ("a", "b"):

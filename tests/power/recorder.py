@@ -62,7 +62,8 @@ class NotUnderstood(Exception):  # noqa: N818 - says so itself
 @dataclass(frozen=True)
 class Plan:
     """``commands`` run one after the other in ``root``. What they write to files in ``told`` is
-    what they say. A command with a name is killed as soon as something gets that name."""
+    what they say. A command with a path is killed as soon as something has that path; its end
+    is enough."""
 
     root: str
     told: tuple[str, ...]
@@ -167,10 +168,10 @@ class Watch(Visitor):
             if handler is None:
                 raise NotUnderstood(f"{call.name} of {self._spots}")
             handler(call, result)
-        match self.effects[-1]:
-            case Created(name=name) | Renamed(to_name=name):
-                return name == self.kill_at
-        return False
+        if not self.kill_at or not isinstance(self.effects[-1], Created | Renamed):
+            return False
+        named = self._spots[-1] if self._spots else None
+        return named is not None and named.path.endswith(f"/{self.kill_at}")
 
     def _spots_of(self, call: Call) -> list[Spot | None]:
         """The names that a call is about, each None if it is not watched."""

@@ -74,7 +74,7 @@ def test_a_file_of_an_earlier_run_that_is_spoiled_is_made_again_by_the_next(run,
         wf.command("echo right > x", outputs=["x"], id="maker")
         wf.command(line, inputs=["x"], outputs=["s"], id="spoiler", runtime_seconds=100)
         read = f"test -e {tmp_path}/ready && cat x > r"
-        wf.command(read, inputs=["x"], outputs=["r"], id="reader")
+        wf.command(read, inputs=["x"], outputs=["r"], id="reader", runtime_seconds=1)
         return wf
 
     run(workflow("exit 1"))

@@ -172,6 +172,11 @@ def test_a_task_that_finds_no_room_is_the_only_one_to_run_again_in_fair_weather(
     assert verdict.healing == Healing(repeated=verdict.healing.repeated)
 
 
+def test_a_load_that_was_told_and_is_as_before_at_the_next_look_is_not_late() -> None:
+    """Loads that count tasks are often the same again."""
+    assert not try_seed(0, "matrix-flds", "none", Workflows.MIXED).problem
+
+
 def test_a_crash_is_healed_and_the_healing_counted() -> None:
     trial = run_trial(
         equal_tasks(40, 60.0),

@@ -25,6 +25,7 @@ def parts_of(strategy: Strategy) -> dict[str, str]:
         "order": strategy.order.value,
         "mover": type(strategy.mover).__name__,
         "load": strategy.load.value,
+        "binding": strategy.binding.value,
     }
 
 

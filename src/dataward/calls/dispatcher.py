@@ -236,7 +236,10 @@ class Dispatcher:
 
     def _on_bell(self, slot: LentSlot) -> None:
         slot.is_ready = True
-        self._take_results(slot)
+        try:
+            self._take_results(slot)
+        except Exception as error:  # it would only be logged, and some futures never be done
+            self._kernel.spawn(self._break(error), "break")
         self.work.set()
 
     async def _look_after(self) -> None:

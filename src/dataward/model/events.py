@@ -185,6 +185,7 @@ class Occasion(Enum):
     NO_ROOM = "no room"  # the disk of the node that had the task is full
     GIVEN = "given"  # a load balancer moved the task, or asked for a replica
     ASKED_FOR = "asked for"  # another node had nothing to run, and asked for tasks
+    TAKEN = "taken"  # a node took the task from its queue, and looked for a better node once more
     STOLEN = "stolen"  # another node had nothing to run, and took half of this node's tasks
 
     __hash__ = object.__hash__

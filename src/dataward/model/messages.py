@@ -28,12 +28,14 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
     """Queue up to ``tasks`` of your tasks for this node, which has nothing to run.
 
     With 0 the node has something to run by now, and takes its question back. ``evicted`` are the
-    files that have gone from the node's depot since it was last given tasks.
+    files that have gone from the node's depot since it was last given tasks. ``batch`` is the one
+    that the node has a reservation for, where tasks are given to those who have one.
     """
 
     node: NodeId
     tasks: int
     evicted: tuple[FileId, ...] = ()
+    batch: int = 0
 
 
 class Steal(msgspec.Struct, frozen=True, tag="steal"):
@@ -53,5 +55,21 @@ class Stolen(msgspec.Struct, frozen=True, tag="stolen"):
     tasks: int
 
 
-MoverMessage = Ask | Steal | Stolen
+class Reserve(msgspec.Struct, frozen=True, tag="reserve"):
+    """When you could run up to ``tasks`` more tasks, ask this node for some of this batch."""
+
+    node: NodeId
+    batch: int
+    tasks: int
+
+
+class Handed(msgspec.Struct, frozen=True, tag="handed"):
+    """This node has queued so many tasks of a batch for you; 0: none is left, do not ask."""
+
+    node: NodeId
+    batch: int
+    tasks: int
+
+
+MoverMessage = Ask | Steal | Stolen | Reserve | Handed
 Message = WorkQueued | Stop | Confirm | MoverMessage

@@ -55,7 +55,8 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     """What the client submits about a task: ADAGE's Table 2 without the fields that change.
 
     ``estimated_seconds`` is 0 if nothing is known of the task's run time. ``estimated_spread`` is
-    the sigma of a lognormal error around it: 0 if the run time is certain.
+    the sigma of a lognormal error around it: 0 if the run time is certain, infinite if it is a mere
+    guess.
     """
 
     id: TaskId

@@ -8,6 +8,7 @@ from dataward.model.ids import AttemptId
 from dataward.model.operations import Begin, OutputFile, QueueEntry, TaskSpec
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
+from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
 from dataward.node.depot import Depot, Staged, as_committed
 from dataward.node.recall import input_changed, wanted_gone
@@ -32,6 +33,7 @@ class Executor:
     depot: Depot
     capacity: Capacity
     setbacks: Setbacks
+    binder: Binder
 
     async def run(self) -> None:
         attempts = self.state.attempts
@@ -69,6 +71,8 @@ class Executor:
         identity = self.state.identity
         attempt, incarnation = identity.next_attempt(), identity.incarnation
         try:
+            if await self.binder.sends_away(entry):
+                return
             (answer,) = await self.store.call([Begin(entry.task, attempt, self.world.node)])
             if isinstance(answer, Refused):
                 self._on_refused(answer, incarnation)

@@ -38,4 +38,3 @@ async def hand_over(
     for entries in by_node.values():
         for entry in entries:
             state.outbox.let_go(entry.task)
-    state.outbox.load_changed()

@@ -28,8 +28,9 @@ STRANGERS = 4  # nodes considered beyond those that hold some of a task's inputs
 class View:
     """What a rule is told of the nodes.
 
-    ``here`` is the node that asks. ``loads_seconds`` has the nodes that were asked and are up, and
-    ``here``; it is empty if no node was asked. ``learned`` is what the node that asks has learned.
+    ``here`` is the node that asks, or the name of a client. ``loads_seconds`` has the nodes that
+    were asked and are up, and ``here``; it is empty if no node was asked.
+    ``learned`` is what the node that asks has learned.
     """
 
     here: NodeId
@@ -37,6 +38,7 @@ class View:
     loads_seconds: Mapping[NodeId, float]
     random: Random
     learned: Learned = field(default_factory=Learned)
+    is_client: bool = False
 
 
 class Home(NamedTuple):
@@ -51,7 +53,8 @@ class HomeRule(Protocol):
     """A rule is a value; its fields are its settings.
 
     On the occasions in ``asks``, the view has loads of nodes that are up. With ``needs_inputs`` the
-    task comes with its inputs and their places on every occasion.
+    task comes with its inputs and their places on every occasion. Such a rule says itself which of
+    the nodes that hold inputs are worth asking: a popular file is at every node.
     """
 
     asks: ClassVar[frozenset[Occasion]]
@@ -62,7 +65,10 @@ class HomeRule(Protocol):
         ...
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
-        """Nodes whose loads the view should have, besides those that hold inputs of the task."""
+        """Nodes whose loads the view should have.
+
+        For rules without ``needs_inputs``, known holders of the task's inputs are asked as well.
+        """
         ...
 
 
@@ -193,7 +199,8 @@ class Homes:
         if tasks and occasion in self.rule.asks:
             loads = await self._loads_of_nodes_up(tasks)
             loads = {n: load for n, load in loads.items() if n not in avoid or n == self.here}
-        view = View(self.here, self.nodes, loads, self.random, self.learned)
+        is_client = self.queue is None
+        view = View(self.here, self.nodes, loads, self.random, self.learned, is_client)
         homes = []
         for task in tasks:
             home = self.rule.choose(task, occasion, view)
@@ -231,13 +238,14 @@ class Homes:
     async def _loads_of_nodes_up(self, tasks: Sequence[Standing]) -> dict[NodeId, float]:
         """The loads of the nodes worth asking, as far as they are up.
 
-        These are the rule's candidates, holders of inputs, a few others drawn at random, and this
-        node.
+        These are the rule's candidates, maybe holders of inputs, a few others drawn at random, and
+        this node.
         """
         asked: dict[NodeId, None] = {}
         for task in tasks:
             asked.update((node, None) for node in self.rule.candidates(task, self.nodes))
-            asked.update((copy.node, None) for copy in task.input_copies)
+            if not self.rule.needs_inputs:
+                asked.update((copy.node, None) for copy in task.input_copies)
         for _ in range(min(STRANGERS, len(self.nodes))):
             asked[self.random.choice(self.nodes)] = None
         known = set(self.nodes)

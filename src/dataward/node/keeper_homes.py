@@ -1,24 +1,27 @@
-"""Homes in the pools of keepers: a few nodes that keep all ready tasks, for others to ask for.
+"""Homes in the pools of keepers: nodes that keep ready tasks, for others to ask for.
 
-The papers have one scheduler outside the cluster. Here a node plays it; if it dies, the patrols
-find its tasks, and the next keeper has them.
+One node keeps all of them, or every node keeps some. Where the papers have one scheduler outside
+the cluster, a node plays it. If a keeper dies, the patrols find its tasks, and the next one has
+them.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
+from zlib import crc32
 
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
 from dataward.model.operations import Shelf
+from dataward.model.workflow import TaskId
 from dataward.node.homes import Home, View, any_other_node, nearest
 
 KEEPERS = 3  # nodes that may keep a task: the first one, and those who take its place
 
 
-def first_keepers(here: NodeId, nodes: Sequence[NodeId], random: Random) -> Sequence[NodeId]:
+def first_keepers(nodes: Sequence[NodeId]) -> Sequence[NodeId]:
     """The nodes that may keep ready tasks if all are in one pool, in the order in which they do."""
     return nodes[:KEEPERS]
 
@@ -31,10 +34,10 @@ class KeeperHome:
     needs_inputs: ClassVar = False
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
-        return nodes[:KEEPERS]
+        return first_keepers(nodes)
 
     def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
-        return pooled(view.nodes[:KEEPERS], task, occasion, view)
+        return pooled(first_keepers(view.nodes), task, occasion, view)
 
 
 def pooled(keepers: Sequence[NodeId], task: Standing, occasion: Occasion, view: View) -> Home:
@@ -49,3 +52,34 @@ def pooled(keepers: Sequence[NodeId], task: Standing, occasion: Occasion, view: 
         return Home(keepers[0], shelf=Shelf.POOLED)
     up = [node for node in keepers if node in view.loads_seconds]
     return Home(up[0], shelf=Shelf.POOLED) if up else nearest(task, view)
+
+
+# --- every node keeps some -----------------------------------------------------------------------
+
+ASKED = 32  # nodes that one node asks at a time; with many nodes, others ask others
+
+
+def drawn_keepers(here: NodeId, nodes: Sequence[NodeId], random: Random) -> Sequence[NodeId]:
+    """The node that asks, and others drawn at random: any of them may have tasks."""
+    drawn = random.sample(nodes, min(ASKED, len(nodes)))
+    return [here, *(node for node in drawn if node != here)]
+
+
+@dataclass(frozen=True, slots=True)
+class HashedHome:
+    """A pool at every node: a task's own name says which, and who takes that node's place."""
+
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    needs_inputs: ClassVar = False
+
+    def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
+        return hashed_keepers(task.task, nodes)
+
+    def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
+        return pooled(hashed_keepers(task.task, view.nodes), task, occasion, view)
+
+
+def hashed_keepers(task: TaskId, nodes: Sequence[NodeId]) -> Sequence[NodeId]:
+    """The nodes that may keep a task, the first one first; the same in every process."""
+    first, count = crc32(task.encode()), min(KEEPERS, len(nodes))
+    return [nodes[(first + i) % len(nodes)] for i in range(count)]

@@ -12,7 +12,7 @@ ONE_RUN_SPREAD = 1.0  # what is assumed of a type that has run once
 TYPES_MAX = 10_000  # a node that lives long may see any number; the first one known goes first
 
 
-class Tally:
+class RunningMean:
     """The mean and the variance of numbers, updated number by number (Welford)."""
 
     __slots__ = ("_squares", "count", "mean")
@@ -39,8 +39,8 @@ class _Learned:
     __slots__ = ("errors", "seconds")
 
     def __init__(self) -> None:
-        self.seconds = Tally()
-        self.errors = Tally()  # logarithms of measured over estimated run times
+        self.seconds = RunningMean()
+        self.errors = RunningMean()  # logarithms of measured over estimated run times
 
     def add(self, seconds: float, estimated_seconds: float) -> None:
         self.seconds.add(seconds)
@@ -112,6 +112,6 @@ class LearnedTimes:
         return learned.seconds if learned is not GUESS else given.seconds
 
 
-def _drawn_to(prior: float, tally: Tally) -> float:
-    """The mean of a tally, with one more number that was not measured."""
-    return (prior + tally.count * tally.mean) / (tally.count + 1)
+def _drawn_to(prior: float, known: RunningMean) -> float:
+    """The mean of these numbers, with one more number that was not measured."""
+    return (prior + known.count * known.mean) / (known.count + 1)

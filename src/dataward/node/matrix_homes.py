@@ -55,11 +55,11 @@ class MatrixHome:
             raise SettingError("bandwidth_bytes_per_second must be above 0")
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
-        return (self._waits_at(task, nodes),)
+        return (self._waits_at(task, nodes), *(copy.node for copy in task.input_copies))
 
     def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
         if occasion is Occasion.NO_ROOM:
-            return Home(any_other_node(view))
+            return Home(any_other_node(view), shelf=Shelf.KEPT)  # or it might come back
         home = self._by_algorithm_1(task, view)
         if occasion is Occasion.READY or home.node in view.loads_seconds:
             return home

@@ -1,8 +1,11 @@
 """The node: its components, joined over one world."""
 
+from collections.abc import Collection
+
 from dataward.model.messages import Confirm, Message, Stop, WorkQueued
 from dataward.model.operations import LetGo, Release
-from dataward.model.workflow import FileId
+from dataward.model.workflow import FileId, TaskId
+from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
 from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
@@ -43,7 +46,8 @@ class Node:
         self._validator = Validator(world, settings, store, state, patrol)
         setbacks = Setbacks(world, settings, store, state, placer, herald)
         self._capacity = capacity = Capacity(world, settings)
-        self._executor = Executor(world, store, state, depot, capacity, setbacks)
+        binder = Binder(rules.binding, state, placer)
+        self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
         self._fibers: list[Fiber[None]] = []
 
@@ -101,6 +105,16 @@ class Node:
         """Whether tasks wait in the ready queue though fewer are under way than there are cores."""
         state = self._state
         return bool(state.queue) and len(state.attempts) < self._world.cores
+
+    @property
+    def has_no_work(self) -> bool:
+        """Whether the node could begin a task and has none, so that its mover may ask for some."""
+        return self._state.queue.hungry.is_set()
+
+    @property
+    def pooled(self) -> Collection[TaskId]:
+        """The tasks that the node keeps for others to ask for."""
+        return self._state.pool.tasks()
 
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the node keeps that must be 0 when there is no work left."""

@@ -6,8 +6,9 @@ node or goes. So a change costs as much as it changes, and a question one pass o
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from dataward.model.ids import NodeId
 from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId, TaskId
 
-Numbers = NDArray[np.int64]
+Amounts = NDArray[np.int64]
+T = TypeVar("T", np.bool_, np.int64)
 PLACES_MIN = 64
 _NOBODY = array("i")
 PAST_MAX = 1024  # places of tasks that have left, before the index is made anew
@@ -38,18 +40,32 @@ class Comparison:
 
     tasks: Sequence[TaskId | None]
     open: NDArray[np.bool_]
-    needed: Numbers  # what the task reads
-    overlap: Numbers  # what the node has of that
-    references: Numbers  # how often tasks given to the node have read what it has of that
+    needed: Amounts  # what the task reads
+    overlap: Amounts  # what the node has of that
+    references: Amounts  # how often tasks given to the node have read what it has of that
 
 
-@dataclass(slots=True)
 class _Site:
     """A node: its files, each with the number of tasks given to the node that read the file."""
 
-    references_of: dict[FileId, int] = field(default_factory=dict)
-    overlap: Numbers = field(default_factory=lambda: np.zeros(PLACES_MIN, np.int64))
-    references: Numbers = field(default_factory=lambda: np.zeros(PLACES_MIN, np.int64))
+    def __init__(self, places: int) -> None:
+        self.references_of: dict[FileId, int] = {}
+        self.clear(places)
+
+    def clear(self, places: int) -> None:
+        """Forget what was computed for tasks, of which there may be so many now."""
+        self.overlap = np.zeros(places, np.int64)
+        self.references = np.zeros(places, np.int64)
+
+    def make_room(self, places: int) -> None:
+        self.overlap = _longer(self.overlap, places)
+        self.references = _longer(self.references, places)
+
+
+def _longer(values: NDArray[T], length: int) -> NDArray[T]:
+    longer = np.zeros(length, values.dtype)
+    longer[: len(values)] = values
+    return longer
 
 
 class Overlaps:
@@ -127,11 +143,11 @@ class Overlaps:
     def _make_room(self, place: int) -> None:
         if place < len(self._open):
             return
-        self._open = np.append(self._open, np.zeros_like(self._open))
-        self._needed = np.append(self._needed, np.zeros_like(self._needed))
+        places = 2 * len(self._open)
+        self._open = _longer(self._open, places)
+        self._needed = _longer(self._needed, places)
         for site in self._sites.values():
-            site.overlap = np.append(site.overlap, np.zeros_like(site.overlap))
-            site.references = np.append(site.references, np.zeros_like(site.references))
+            site.make_room(places)
 
     def remove(self, task: TaskId) -> None:
         """A task has left; nothing happens if it is not here."""
@@ -149,8 +165,7 @@ class Overlaps:
         present = [(task, self._inputs[place]) for task, place in self._places.items()]
         self._clear()
         for site in self._sites.values():
-            site.overlap = np.zeros(PLACES_MIN, np.int64)
-            site.references = np.zeros(PLACES_MIN, np.int64)
+            site.clear(PLACES_MIN)
         for task, inputs in present:
             self.add(task, inputs)
 
@@ -190,7 +205,7 @@ class Overlaps:
             self._holders.setdefault(file, []).append(node)
         self._change(site.overlap, new, [self._weights.get(file, 1) for file in new])
 
-    def _change(self, numbers: Numbers, files: Sequence[FileId], amounts: Sequence[int]) -> None:
+    def _change(self, numbers: Amounts, files: Sequence[FileId], amounts: Sequence[int]) -> None:
         """Add each file's amount to the numbers of all tasks that read the file.
 
         Tasks that have left may be among them: their numbers are not looked at.
@@ -207,7 +222,5 @@ class Overlaps:
     def _site(self, node: NodeId) -> _Site:
         site = self._sites.get(node)
         if site is None:
-            site = self._sites[node] = _Site()
-            site.overlap = np.zeros(len(self._open), np.int64)
-            site.references = np.zeros(len(self._open), np.int64)
+            site = self._sites[node] = _Site(len(self._open))
         return site

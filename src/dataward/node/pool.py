@@ -1,5 +1,6 @@
 """Tasks that a node keeps for whichever node asks for one; it does not run them unasked."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from dataward.model.operations import QueueEntry
@@ -18,10 +19,15 @@ class Changes(NamedTuple):
 
 
 class Pool:
-    """Entries in the order in which they came. ``grown`` is set while there are any."""
+    """Entries in the order in which they came.
+
+    ``grown`` is set while there are any. ``due`` is set when the mover should look at them: one has
+    come, or the mover itself wants to look again. Who looks clears it.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.grown = kernel.flag()
+        self.due = kernel.flag()
         self._entries: dict[TaskId, QueueEntry] = {}
         self._came: dict[TaskId, QueueEntry] = {}
         self._went: list[TaskId] = []
@@ -32,11 +38,15 @@ class Pool:
     def __contains__(self, task: TaskId) -> bool:
         return task in self._entries
 
+    def tasks(self) -> Collection[TaskId]:
+        return self._entries.keys()
+
     def put(self, entry: QueueEntry) -> None:
         if entry.task not in self._entries:
             self._entries[entry.task] = entry
             self._came[entry.task] = entry
             self.grown.set()
+            self.due.set()
 
     def take(self, task: TaskId) -> QueueEntry:
         """The entry of a task that is in the pool; now it is not."""

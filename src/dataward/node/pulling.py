@@ -4,9 +4,8 @@ Keepers are nodes whose pools have the tasks that are ready (see `keeper_homes`)
 is a `Puller`; the keeper's `Dispenser` decides which of its tasks it is given. Every node is both.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from random import Random
 
 from dataward.errors import SettingError
 from dataward.model.ids import NodeId
@@ -17,15 +16,11 @@ from dataward.node.evictions import Evictions
 from dataward.node.keeper_homes import first_keepers
 from dataward.node.mover import NodeParts
 
-Keepers = Callable[[NodeId, Sequence[NodeId], Random], Sequence[NodeId]]
-"""(the node that asks, all nodes, its random stream) -> whom to ask, in this order"""
-
 
 @dataclass(frozen=True, slots=True)
 class Pulling:
     """A node that asks is given the most urgent task; subclasses choose otherwise."""
 
-    keepers: Keepers = first_keepers
     ask_seconds_min: float = 0.01  # until a node that got nothing asks more keepers, or all again
     ask_seconds_max: float = 5.0
 
@@ -95,7 +90,7 @@ class Puller:
         pause, count = settings.ask_seconds_min, 1
         while True:
             if not line:
-                line = settings.keepers(world.node, world.nodes, world.random)
+                line = first_keepers(world.nodes)
             for keeper in line[:count]:
                 asked[keeper] = None
                 self._ask(keeper)

@@ -74,6 +74,11 @@ class ReadyQueue:
         return task in self._entries
 
     @property
+    def stays(self) -> int:
+        """How many entries have come so far."""
+        return self._stays
+
+    @property
     def load_seconds(self) -> float:
         """How long all queued tasks should run, one after another, by what is known now.
 
@@ -82,9 +87,9 @@ class ReadyQueue:
         is_counted = self._measure is LoadMeasure.SHARED_TASKS
         return float(self._movable) if is_counted else self._load.seconds
 
-    def weigh_again(self) -> bool:
-        """Whether the load is another, by run times learned since the tasks were queued."""
-        return self._load.weigh_again()
+    def weigh_again(self) -> None:
+        """Let the load be what it is by run times learned since the tasks were queued."""
+        self._load.weigh_again()
 
     @property
     def givable(self) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from dataward.node.binding import Binding
 from dataward.node.homes import AdageHome, HomeRule
 from dataward.node.mover import Mover, Staying
 from dataward.node.ready_queue import LoadMeasure, TakeOrder
@@ -14,7 +15,8 @@ class Rules:
 
     ``home`` says which node a task goes to, ``order`` in what order a node takes its tasks, and
     ``mover`` how work gets from one node to another after that; ``load`` is what nodes report of
-    themselves, for homes and movers to compare.
+    themselves, for homes and movers to compare. ``binding`` says when it is settled which node runs
+    a task.
     """
 
     settings: NodeSettings = field(default_factory=NodeSettings)
@@ -22,3 +24,4 @@ class Rules:
     order: TakeOrder = TakeOrder.URGENCY
     mover: Mover = field(default_factory=Staying)
     load: LoadMeasure = LoadMeasure.SECONDS
+    binding: Binding = Binding.EARLY

@@ -3,6 +3,8 @@
 The node's components share this state. Nothing here waits; the components do.
 """
 
+from math import inf
+
 from dataward.model.operations import Commit, QueueEntry, Shelf, TaskSpec
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
@@ -69,10 +71,13 @@ class NodeState:
         return self.queue.remove(task, up_to_generation) or self.pool.remove(task, up_to_generation)
 
     def learn(self, task: TaskSpec, seconds: float) -> None:
-        """Record how long a task ran here, and weigh the waiting ones by it."""
-        self.times.learn(task.type, seconds, task.estimated_seconds)
-        if self.queue.weigh_again():
-            self.outbox.load_changed()
+        """Record how long a task ran here, and weigh the waiting ones by it.
+
+        The load that changes by that is told with the attempt's next step.
+        """
+        is_guess = task.estimated_spread == inf
+        self.times.learn(task.type, seconds, 0.0 if is_guess else task.estimated_seconds)
+        self.queue.weigh_again()
 
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the node keeps that must be 0 when there is no work left."""

@@ -89,19 +89,13 @@ class WaitingLoad:
         self._other_seconds -= waiting.change(given, -1)
         if not waiting.tasks:
             del self._waiting[entry.task_type]
-            if not self._waiting:
-                self._other_seconds = 0.0
 
-    def weigh_again(self) -> bool:
-        """Whether the load is another, since enough was learned to weigh all tasks again."""
+    def weigh_again(self) -> None:
+        """Weigh all tasks by what is known now, if enough was learned since they were weighed."""
         runs = self._times.runs
         if runs < self._weigh_at_runs:
-            return False
+            return
         self._weigh_at_runs = runs + max(runs // 10, 1)
-        if not self._waiting:
-            return False
-        before = self._other_seconds
         for task_type, waiting in self._waiting.items():
             waiting.weigh_by(self._times, task_type)
         self._other_seconds = sum(waiting.seconds for waiting in self._waiting.values())
-        return self._other_seconds != before

@@ -87,14 +87,21 @@ def lone_node_plan(workflow: Workflow, cores: int) -> Plan:
     return Plan(latest_starts(workflow), np.zeros(len(workflow), dtype=np.int32), None)
 
 
-def random_plan(workflow: Workflow, nodes: int, seed: int) -> Plan:
+def random_plan(workflow: Workflow, nodes: int, seed: int, cores: Sequence[int] = ()) -> Plan:
     """A random node for each task, as ADAGE's comparison pre-assigns for MATRIX and Albatross.
 
-    Priority is by level.
+    Priority is by level. If the nodes' ``cores`` are given, every task has a node that is wide
+    enough.
     """
     _check_nodes(nodes)
     generator = np.random.Generator(np.random.PCG64(seed))
     preferred = generator.integers(0, nodes, len(workflow), dtype=np.int32)
+    if cores:
+        check_width(list(cores), workflow)
+        for width in np.unique(workflow.cores).tolist():
+            wide = np.flatnonzero(np.asarray(cores) >= width)
+            narrow = np.flatnonzero((workflow.cores == width) & ~np.isin(preferred, wide))
+            preferred[narrow] = wide[generator.integers(0, len(wide), len(narrow))]
     return Plan(_level_order(workflow), preferred, None)
 
 

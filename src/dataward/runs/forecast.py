@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from dataward.live.slice import Slice
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
-from dataward.runs.outcomes import Outcome
+from dataward.runs.known_times import measured_seconds
 from dataward.runs.preparation import Preparer, remaining_workflow
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.workflow_run import peek_at_outcomes
@@ -34,7 +36,9 @@ def foresee(
     outcomes = peek_at_outcomes(directory) if directory.exists() else {}
     decision = preparer.foresee(outcomes)
     ids = workflow.task_ids
-    timed = _with_known_times(workflow, outcomes)
+    measured = measured_seconds(workflow, outcomes)
+    seconds = np.where(measured > 0, measured, workflow.runtime_seconds)
+    timed = replace(workflow, runtime_seconds=seconds)
     return Forecast(
         due={ids[task]: why for task, why in decision.due.items()},
         perhaps=tuple(ids[task] for task in decision.perhaps),
@@ -43,15 +47,6 @@ def foresee(
         seconds_max=_seconds(timed, decision.open, machine),
         untimed=sum(not timed.runtime_seconds[task] for task in decision.open),
     )
-
-
-def _with_known_times(workflow: Workflow, outcomes: Mapping[TaskId, Outcome]) -> Workflow:
-    seconds = workflow.runtime_seconds.copy()
-    for task, id in enumerate(workflow.task_ids):
-        outcome = outcomes.get(id)
-        if outcome is not None and outcome.seconds:
-            seconds[task] = outcome.seconds
-    return replace(workflow, runtime_seconds=seconds)
 
 
 def _seconds(workflow: Workflow, tasks: list[int], machine: Slice) -> float:

@@ -12,7 +12,7 @@ from dataward.live.durability import sync_files, sync_path
 from dataward.live.packed_tree import unpack
 from dataward.live.sandbox import EXECUTABLE
 from dataward.live.trees import remove_tree
-from dataward.model.directories import is_directory
+from dataward.model.directories import is_directory, without_slash
 from dataward.model.workflow import FileId
 from dataward.stores.journal import make_directory
 
@@ -62,25 +62,26 @@ class Publisher:
 
     def sync(self, files: Iterable[FileId]) -> None:
         """Write published files and their names through to the disk. Raises OutputError."""
-        contents, listing = list[str](), dict[str, None]()
+        contents, parents = list[str](), dict[str, None]()
         for file in files:
-            path = self.outputs / file
-            contents += _with_contents(str(path)) if is_directory(file) else [str(path)]
-            listing.update(dict.fromkeys(self._directories_above(path)))
+            path = os.path.join(self.outputs, without_slash(file))
+            contents += _with_contents(path) if is_directory(file) else [path]
+            parents[os.path.dirname(path)] = None
+        above = dict.fromkeys(place for path in parents for place in self._up_from(Path(path)))
         try:
-            sync_files([*contents, *listing])
+            sync_files([*contents, *above])
         except OSError as error:
             raise OutputError(str(self.outputs), error.strerror or str(error)) from error
 
-    def _directories_above(self, path: Path) -> Iterator[str]:
-        """All that must be safe for a published file to be found, also those made long ago.
+    def _up_from(self, directory: Path) -> Iterator[str]:
+        """All directories that must be safe for a file to be found, also if made long ago.
 
         A process that was killed may have made one and not synced it.
         """
-        while path != self.outputs:
-            path = path.parent
-            yield str(path)
-        yield str(path.parent)
+        for place in (directory, *directory.parents):
+            yield str(place)
+            if place == self.outputs.parent:
+                return
 
 
 def _draft(place: Place, draft: Path, *, stays: bool) -> None:

@@ -31,9 +31,10 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, task_specs
-from dataward.plan.estimates import EXACT, as_estimated
+from dataward.plan.estimates import Estimated
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keeping, trim_depots
+from dataward.runs.known_times import estimated_from
 from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.publishing import Publisher
@@ -170,12 +171,14 @@ class WorkflowRun:
     ) -> dict[TaskId, Outcome]:
         """The outcomes of all tasks, after running those that must run."""
         self._passes += 1
+        assert prepared.remaining is not None
+        known = estimated_from(prepared.remaining, outcomes)
         for pool in pools.values():
             pool.launch(len(prepared.decision.open))
         # A kernel serves one pass; the next pass has another, whose time goes on.
         kernel = AsyncioKernel(epoch_seconds=self._epoch_seconds)
         with ExitStack() as stack:
-            session = kernel.run(self._main(kernel, prepared, pools, keeping, stack))
+            session = kernel.run(self._main(kernel, prepared, pools, keeping, known, stack))
         if session.failure is not None:
             raise session.failure
         self._preparer.remember(session.places())
@@ -187,11 +190,10 @@ class WorkflowRun:
         prepared: Preparation,
         pools: Mapping[NodeId, RunnerPool],
         keeping: Keeping,
+        known: Estimated,
         stack: ExitStack,
     ) -> Session:
         options, directory = self._options, self._directory
-        remaining = prepared.remaining
-        assert remaining is not None
         ids = self._workflow.task_ids
         earlier = {ids[task]: outcome for task, outcome in prepared.decision.perhaps.items()}
         # Names of attempts in one list of events must differ, but each pass has a new store.
@@ -212,21 +214,21 @@ class WorkflowRun:
         )
         stack.callback(session.close)
         housekeeping = Housekeeping(
-            remaining,
+            known.workflow,
             self._publisher,
             self._preparer.is_wanted,
             session,
             keeping,
             lambda task: self._history.seconds_of(task, earlier),
         )
-        self._pass = WorkflowPass(kernel, session, remaining, housekeeping, self._tick)
+        self._pass = WorkflowPass(kernel, session, known.workflow, housekeeping, self._tick)
         for number in _signals_that_stop():
             with suppress(ValueError, RuntimeError):  # not the main thread: signals are not ours
                 asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
         try:
             if self._interrupts:
                 self._pass.interrupt(again=False)
-            await self._pass.run(self._client(session, prepared, remaining))
+            await self._pass.run(self._client(session, prepared, known))
         finally:
             self._pass = None
             session.stop()
@@ -234,11 +236,10 @@ class WorkflowRun:
             self._store_calls += session.store_calls
         return session
 
-    def _client(self, session: Session, prepared: Preparation, remaining: Workflow) -> Client:
-        options = self._options
+    def _client(self, session: Session, prepared: Preparation, known: Estimated) -> Client:
+        options, remaining = self._options, known.workflow
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
-        known = as_estimated(remaining, EXACT, 0)
         plan = options.strategy.plan(known.for_planning(), options.machine.platform(), located, 0)
         specs = task_specs(
             known,

@@ -8,13 +8,16 @@ from dataward.model.ids import NodeId
 from dataward.model.platform import Machine, Placement, Platform, StoreModel
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
+from dataward.node.data_pulling import CachedPulling, SuitedPulling
 from dataward.node.flexible import FlexibleStealing
 from dataward.node.giving import Giving
 from dataward.node.mover import Mover
 from dataward.node.neighbourhood import Neighbourhood
+from dataward.node.probing import Probing
 from dataward.node.settings import NodeSettings
 from dataward.node.stealing import Stealing
 from dataward.node.switching import SwitchingStealing
+from dataward.node.weights import Metric
 from dataward.plan.bounds import makespan_bounds
 from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.sim.earlier_run import EarlierRun
@@ -144,6 +147,7 @@ def _check_at_rest(simulation: Simulation, tally: HealingTally) -> None:
         len(simulation.workflow),
         len(simulation.nodes),
         simulation.strategy.settings.validation_seconds,
+        isinstance(simulation.strategy.mover, Probing),
     )
     check_healing(run, simulation.seed)
     # Reports of copies that a store forgot, or of files that went behind a node's back, nobody
@@ -234,7 +238,19 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
-    return replace(strategy, settings=settings, mover=_with_short_polls(mover, seed))
+    return replace(strategy, settings=settings, mover=_varied(mover, seed))
+
+
+def _varied(mover: Mover, seed: int) -> Mover:
+    """The mover with some of its own settings drawn."""
+    random = seeded(seed, "mover")
+    if isinstance(mover, SuitedPulling):
+        return replace(mover, metric=random.choice(tuple(Metric)), choose=random.choice((1, 2)))
+    if isinstance(mover, CachedPulling):
+        return replace(mover, window=random.choice((1, 10, 3200)))
+    if isinstance(mover, Probing):
+        return replace(mover, probe_ratio=random.choice((0.5, 1.05, 2.0)))
+    return _with_short_polls(mover, seed)
 
 
 def _with_short_polls(mover: Mover, seed: int) -> Mover:

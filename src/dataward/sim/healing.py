@@ -59,6 +59,7 @@ class Healing:
     moved_again_bytes: int = 0  # of files that the node had already
     late_load_seconds: float = 0.0  # that the store had another load than the node
     waited_seconds: float = 0.0  # that work waited for a node that was not busy
+    idled_seconds: float = 0.0  # that a task was in a pool while a node had nothing to run
 
     def __add__(self, other: "Healing") -> "Healing":
         return Healing(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Healing)))
@@ -114,6 +115,8 @@ class HealingTally:
         # Both loads, and since when they have been so different.
         self._late: dict[NodeId, tuple[tuple[float, float], float]] = {}
         self._waits: set[NodeId] = set()
+        self._pooled: set[TaskId] = set()
+        self._idle: set[NodeId] = set()
         settings = simulation.strategy.settings
         # What a committer may wait before it sends, and one look.
         self._late_after_seconds = (
@@ -250,6 +253,8 @@ class HealingTally:
     def _look(self) -> None:
         """Count what has been so since the last look, and longer than it may be."""
         now = self.simulation.kernel.now()
+        pooled: set[TaskId] = set()
+        idle: set[NodeId] = set()
         for id, machine in self.simulation.machines.items():
             node, row = machine.node, self._row_of(id)
             if node is None or row is None or not row.is_current(node.incarnation):
@@ -257,12 +262,18 @@ class HealingTally:
                 self._waits.discard(id)
                 continue
             self._look_at_load(id, node.load_seconds, row.load_seconds, now)
+            pooled.update(node.pooled)
+            if node.has_no_work:
+                idle.add(id)
             if not row.queued and not node.is_missing_work:
                 self._waits.discard(id)
             elif id in self._waits:
                 self.healing.waited_seconds += LOOK_SECONDS
             else:
                 self._waits.add(id)
+        if pooled & self._pooled and idle & self._idle:
+            self.healing.idled_seconds += LOOK_SECONDS
+        self._pooled, self._idle = pooled, idle
         self.simulation.kernel.call_at(now + LOOK_SECONDS, self._look)
 
     def _look_at_load(

@@ -12,6 +12,8 @@ from math import inf
 from dataward.sim.healing import Healing, Trouble
 from dataward.sim.invariants import InvariantBroken
 
+ASKED_AGAIN_SECONDS = 20.0  # the longest pause between two questions of a node without work
+
 
 @dataclass(frozen=True, slots=True)
 class HealedRun:
@@ -22,6 +24,7 @@ class HealedRun:
     tasks: int
     nodes: int
     renewal_seconds: float
+    is_sampled: bool = False  # whether tasks are offered to some nodes only, drawn at random
 
     @property
     def deaths(self) -> int:
@@ -130,11 +133,25 @@ def waited_seconds(run: HealedRun) -> float:
     return run.renewal_seconds * missed + 15 * trouble.failed_calls
 
 
+def idled_seconds(run: HealedRun) -> float:
+    """Who asks and is not heard, or asks the dead, asks again; a call must get through first.
+
+    A task that is offered to some nodes only may have to wait for one of them, whoever else has
+    nothing to run.
+    """
+    if run.is_sampled:
+        return inf
+    trouble = run.trouble
+    unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets)
+    return ASKED_AGAIN_SECONDS * unheard + 15 * trouble.failed_calls
+
+
 BOUNDS: dict[str, Callable[[HealedRun], float]] = {
     bound.__name__: bound
     for bound in (
         repeated, doubled, reopened, needless, taken_over, taken_again, leases_lost, undelivered,
         mistaken, outlived, moved_again_bytes, late_load_seconds, waited_seconds,
+        idled_seconds,
     )
 }  # fmt: skip
 
