@@ -13,6 +13,7 @@ from dataward.model.events import (
     AttemptBegan,
     AttemptEnded,
     FileMoved,
+    FileStored,
     NodeJoined,
     RunEnded,
     RunStarted,
@@ -250,6 +251,18 @@ def test_tasks_go_where_their_inputs_are() -> None:
 
     assert run.summary.locality == 1.0
     assert run.summary.bytes_moved == 0
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_dealt_inputs_are_as_many_on_every_node_and_their_copies_apart(copies: int) -> None:
+    platform = cheap(*machines(3), placement=Placement.DEALT, copies=copies)
+
+    run = simulate(equal_tasks(12, 10.0, reads=GB, writes=1), platform)
+
+    placed = [(e.file, e.node) for e in run.events if isinstance(e, FileStored) and e.at == 0.0]
+    assert len(set(placed)) == 12 * copies
+    assert Counter(node for _, node in placed) == dict.fromkeys(("n0", "n1", "n2"), 4 * copies)
+    assert list(dict.fromkeys(file for file, _ in placed)) != [f"in{i}" for i in range(12)]
 
 
 def test_inputs_at_the_edge_all_come_from_there() -> None:

@@ -24,9 +24,9 @@ def simulate_command(
         Path | None, Option(help="A platform file (YAML) instead of equal nodes.")
     ] = None,
     inputs: Annotated[
-        Placement, Option(help="Where inputs are: at an edge server, or spread over nodes.")
+        Placement, Option(help="Where inputs are: at an edge server, or on nodes, drawn or dealt.")
     ] = Placement.EDGE,
-    copies: Annotated[int, Option(help="Copies of each spread input.", min=1)] = 1,
+    copies: Annotated[int, Option(help="Copies of each input that is on nodes.", min=1)] = 1,
     strategy: Annotated[
         str, Option(help="Strategies, with commas between them, or all: best first.")
     ] = "adage",

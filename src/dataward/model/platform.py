@@ -32,6 +32,7 @@ class Placement(Enum):
 
     EDGE = "edge"  # nowhere else
     SPREAD = "spread"  # each input on ``copies`` nodes drawn at random
+    DEALT = "dealt"  # the same number on every node, as cards are dealt; which, is drawn at random
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """ADAGE, figure 3: execution time of five applications of 1,000 tasks on 1 to 1,024 nodes.
 
-Node counts are 1, 2, 4 and so on, with 3 repetitions, as in the authors' public code. The paper
+Node counts are 1, 2, 4 and so on, with 3 repetitions, as in the authors' public code; cut to one
+repetition from 256 nodes on, and Epigenomics to 256 nodes, since idle nodes go on stealing for all
+of its 34,000 s. The paper
 gives, for Sipht, mean reductions of the execution time against each baseline, and for the other
 applications a range; we take the range's ends to be the mean reductions against one baseline and
 the other. A claim holds if both means are within 5 points of the range, and in direction if ADAGE
@@ -34,6 +36,7 @@ from dataward.reproduce.experiment import Experiment
 
 APPLICATIONS = ("sipht", "epigenomics", "inspiral", "cybershake", "montage")
 NODES = tuple(2**power for power in range(11))
+NODES_FEW = 8  # the counts below 256
 NODES_QUICK = (1, 8)
 RANGES = {
     "epigenomics": (0.15, 0.30),
@@ -48,7 +51,13 @@ SLACK = 0.05
 def cells(quick: bool) -> list[Cell]:
     if quick:
         return adage_cells(APPLICATIONS, NODES_QUICK, [60], 1)
-    return adage_cells(APPLICATIONS, NODES, [1000], 3)
+    few, many = NODES[:NODES_FEW], NODES[NODES_FEW:]
+    others = [application for application in APPLICATIONS if application != "epigenomics"]
+    return [
+        *adage_cells(APPLICATIONS, few, [1000], 3),
+        *adage_cells(["epigenomics"], many[:1], [1000], 1),
+        *adage_cells(others, many, [1000], 1),
+    ]
 
 
 def charts(results: Results) -> list[Chart]:
@@ -79,7 +88,7 @@ def mean_reduction(results: Results, application: str, baseline: str) -> float:
                 "makespan_seconds", application=application, strategy=baseline, nodes=nodes
             ),
         )
-        for nodes in results.axis("nodes")
+        for nodes in results.axis("nodes", application=application)
     )
 
 

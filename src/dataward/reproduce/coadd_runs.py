@@ -14,7 +14,7 @@ from dataward.reproduce.grid import TOPOLOGIES, grid
 from dataward.reproduce.simulated_cells import Measured, Setup, simulation_study
 
 TASKS_PUBLISHED = 6000
-TASKS = 1500
+TASKS = 1200
 TOPOLOGIES_USED = 3
 TASKS_QUICK = 60
 STRIPS = 12  # the survey's camera has 6 columns, and two scans interleave

@@ -2,7 +2,7 @@
 
 A task cuts an object out of a 2 MB image in 158 ms and writes 10 KB; a last task adds up all
 cut-outs. Locality is the number of tasks per image. (a) The mean time per task and core at 128
-cores, for MATRIX (policy MDL, images spread over the nodes' memories at random, best-case
+cores, for MATRIX (policy MDL, images dealt out to the nodes' memories at random, best-case
 submission), data diffusion (images come from GPFS once and are then cached) and GPFS itself (every
 task reads its image from GPFS, compressed to 2 MB or not, 6 MB). (b) MATRIX at 200 cores and
 locality 30.
@@ -50,7 +50,7 @@ class StackingSystem:
 
 
 SYSTEMS = {
-    "MATRIX": StackingSystem("matrix-mdl", ("submission=best",), Placement.SPREAD),
+    "MATRIX": StackingSystem("matrix-mdl", ("submission=best",), Placement.DEALT),
     "data diffusion": StackingSystem("data-diffusion", (), Placement.EDGE),
     "GPFS, 2 MB": StackingSystem("workqueue", ("caching=off",), Placement.EDGE),
     "GPFS, 6 MB": StackingSystem("workqueue", ("caching=off",), Placement.EDGE, 6.0),

@@ -274,10 +274,18 @@ class Simulation:
         if self.platform.placement is Placement.EDGE:
             return {}
         random = seeded(self.seed, "placement")
+        copies = min(self.platform.copies, len(self.nodes))
+        files = self._input_files()
+        if self.platform.placement is Placement.DEALT:
+            random.shuffle(files)
         placed: dict[FileId, list[NodeId]] = {}
-        for file in self._input_files():
+        for turn, file in enumerate(files):
             id, size_bytes = self.workflow.file_ids[file], int(self.workflow.size_bytes[file])
-            placed[id] = random.sample(self.nodes, min(self.platform.copies, len(self.nodes)))
+            if self.platform.placement is Placement.DEALT:
+                seats = range(turn * copies, (turn + 1) * copies)
+                placed[id] = [self.nodes[seat % len(self.nodes)] for seat in seats]
+            else:
+                placed[id] = random.sample(self.nodes, copies)
             for node in placed[id]:
                 self.machines[node].stored.put(id, size_bytes, id, written=False)
                 self.emit(FileStored(0.0, id, node, size_bytes))
