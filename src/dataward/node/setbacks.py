@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import cast
 
+import msgspec
+
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Look, Notify, Postpone, Release, TaskSpec
+from dataward.model.operations import Look, Notify, Postpone, QueueEntry, Release, TaskSpec
 from dataward.model.states import FINAL, AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
@@ -53,7 +55,7 @@ class Setbacks:
         if standing.state is TaskState.FAILED:
             self.herald.cascade(standing)  # a parent failed meanwhile, so waiting made it fail
         if standing.needs_node:
-            self.state.queue.put(entry_for(standing))
+            self.state.queue.put(self._again(standing))
             await self.placer.are_placed([standing])
         else:
             self.state.outbox.let_go(task)
@@ -87,7 +89,7 @@ class Setbacks:
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if standing.needs_node:
-            self.state.queue.put(entry_for(standing))
+            self.state.queue.put(self._again(standing))
         else:
             self.state.outbox.let_go(spec.id)
 
@@ -110,5 +112,17 @@ class Setbacks:
         standing = await self.store.ask(Release(spec.id, attempt), Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         if standing.needs_node:
-            await self.placer.place_for_good([standing], Occasion.NO_ROOM)
+            replica = self._is_replica(spec.id)
+            await self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)
         self.state.outbox.let_go(spec.id)
+
+    # --- replicas --------------------------------------------------------------------------------
+
+    def _is_replica(self, task: TaskId) -> bool:
+        """Whether this node holds the task as a replica: another node has it as its own."""
+        holding = self.state.identity.holdings.get(task)
+        return holding is not None and holding.entry.replica
+
+    def _again(self, task: Standing) -> QueueEntry:
+        """The entry of a task that is tried once more here; a replica stays a replica."""
+        return msgspec.structs.replace(entry_for(task), replica=self._is_replica(task.task))

@@ -59,7 +59,7 @@ class Healing:
     moved_again_bytes: int = 0  # of files that the node had already
     late_load_seconds: float = 0.0  # that the store had another load than the node
     waited_seconds: float = 0.0  # that work waited for a node that was not busy
-    idled_seconds: float = 0.0  # that a task was in a pool while a node had nothing to run
+    idled_seconds: float = 0.0  # that a task that nobody ran was in a pool, and a node was idle
 
     def __add__(self, other: "Healing") -> "Healing":
         return Healing(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Healing)))
@@ -271,6 +271,7 @@ class HealingTally:
                 self.healing.waited_seconds += LOOK_SECONDS
             else:
                 self._waits.add(id)
+        pooled -= {began.task for began in self._open.values()}
         if pooled & self._pooled and idle & self._idle:
             self.healing.idled_seconds += LOOK_SECONDS
         self._pooled, self._idle = pooled, idle

@@ -1,0 +1,178 @@
+"""Replicating: a node that has run all its tasks is given replicas of tasks planned for others.
+
+For plans that assign all tasks before the run. A keeper (see `keeper_homes`) has the tasks in its
+pool, in a line for each node, and gives each node the tasks of that node's line when it asks. Who
+has been idle for a moment is given a replica of a task that waits in another line, or that other
+nodes run. The first run to end wins, and the others are stopped, as always.
+
+The keeper holds a task for as long as it waits in a line, also while a replica runs. Once it is
+given to the node it was planned for, that node holds it, and the keeper only remembers it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from dataward.errors import SettingError
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion
+from dataward.model.ids import NodeId
+from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
+from dataward.model.states import FINAL
+from dataward.model.workflow import TaskId
+from dataward.node.affinity_chooser import AffinityChooser
+from dataward.node.data_choosers import BATCH
+from dataward.node.dispensing import Dispenser, Given, hand_out
+from dataward.node.mover import NodeParts
+from dataward.node.pulling import Pulling
+from dataward.node.ready_queue import entry_for
+
+ENDED_MAX = 256  # tasks that may have ended unheard of, before the store is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Replicating(Pulling):
+    """Storage affinity's second phase, and how nodes get at the tasks of the first."""
+
+    idle_seconds: float = 0.25  # ours: until a node that asked is given a replica
+
+    def __post_init__(self) -> None:
+        Pulling.__post_init__(self)
+        if not self.idle_seconds >= 0:
+            raise SettingError("idle_seconds is a time, so it cannot be negative")
+
+    def dispenser(self, parts: NodeParts) -> Dispenser:
+        chooser = AffinityChooser(parts.store)
+        patience_seconds = 2 * self.ask_seconds_max
+        return ReplicatingDispenser(
+            parts, chooser, patience_seconds, idle_seconds=self.idle_seconds,
+            lost_seconds=self.ask_seconds_max,
+        )  # fmt: skip
+
+
+@dataclass
+class ReplicatingDispenser(Dispenser):
+    """Gives the tasks of a node's line, and to who has none a replica: one for each question."""
+
+    chooser: AffinityChooser
+    idle_seconds: float = 0.0
+    lost_seconds: float = 0.0  # between two looks at whether a task's replicas are lost
+    _known_max: int = ENDED_MAX
+    _looked_seconds: float = 0.0
+    _unrun: set[TaskId] = field(default_factory=set)  # of the last look
+
+    async def dispense(self) -> None:
+        await super().dispense()
+        await self._forget_ended()
+        if await self._replicate():
+            await self._give_lost()
+
+    # --- replicas --------------------------------------------------------------------------------
+
+    def _idle(self) -> list[NodeId]:
+        """The nodes that have asked for long enough, first come first."""
+        now = self.parts.world.kernel.now()
+        return [
+            node
+            for node, question in self._asked.items()
+            if question.since + self.idle_seconds <= now <= question.until
+        ]
+
+    async def _replicate(self) -> bool:
+        """Whether there are idle nodes left for which there is nothing to replicate."""
+        while idle := self._idle():
+            await self.catch_up()
+            picks: dict[NodeId, TaskId] = {}
+            for node in idle:
+                task = self.chooser.replica(node)
+                if task is not None:
+                    self.chooser.give(task, node)
+                    picks[node] = task
+            if not picks:
+                return True
+            await self._take_own(picks)
+            await self._make(picks)
+        return False
+
+    async def _take_own(self, picks: dict[NodeId, TaskId]) -> None:
+        """A task of the pool that this node picked just leaves the pool: this node holds it."""
+        here = self.parts.world.node
+        if picks.get(here) in self.parts.state.pool.tasks():
+            await self._give_for_good({here: picks.pop(here)})
+
+    async def _make(self, picks: Mapping[NodeId, TaskId]) -> None:
+        """Queue replicas at the nodes that picked them, as far as the store grants them."""
+        if not picks:
+            return
+        asks = [Replicate(task, self._holder_of(task), node) for node, task in picks.items()]
+        answers = await self.parts.store.call(asks)
+        granted: dict[NodeId, list[QueueEntry]] = {}
+        for node, answer in zip(picks, answers, strict=True):
+            assert isinstance(answer, Standing)
+            if answer.granted:
+                entry = entry_for(answer, Shelf.KEPT)
+                granted[node] = [msgspec.structs.replace(entry, replica=True)]
+                self._asked.pop(node, None)
+            self._heed(answer)
+        await self.parts.placer.send(granted, Occasion.ASKED_FOR)
+
+    def _holder_of(self, task: TaskId) -> NodeId:
+        is_here = task in self.parts.state.pool
+        return self.parts.world.node if is_here else self.chooser.runner_of(task)
+
+    async def _give_for_good(self, tasks: Mapping[NodeId, TaskId]) -> None:
+        """Give nodes tasks of the pool that were planned for others, and let go of them here.
+
+        The chooser must know what is in the pool.
+        """
+        given: Given = {}
+        for node, task in tasks.items():
+            self.chooser.leave(task)
+            given[node] = [self.parts.state.pool.take(task)]
+            self._asked.pop(node, None)
+        self.parts.state.pool.changes()  # these, which the chooser knows
+        await hand_out(self.parts, given)
+
+    # --- tasks that have ended, and replicas that are lost ---------------------------------------
+
+    def _heed(self, task: Standing) -> None:
+        """Drop a task that has ended, or that the store does not know any more."""
+        if task.state not in FINAL and not task.unknown:
+            return
+        self.chooser.forget(task.task)
+        if self.parts.state.pool.remove(task.task):
+            self.parts.state.outbox.let_go(task.task)
+
+    async def _forget_ended(self) -> None:
+        """Ask after the tasks that nodes were given, when many may have ended."""
+        if len(self.chooser.given) > self._known_max:
+            for task in await self._look(list(self.chooser.given)):
+                self._heed(task)
+            self._known_max = 2 * len(self.chooser.given) + ENDED_MAX
+
+    async def _give_lost(self) -> None:
+        """Give idle nodes what waits for another node though its replicas are lost.
+
+        The nodes that ran them have died. A task that nobody ran at the last look either is lost.
+        """
+        now, pool = self.parts.world.kernel.now(), self.parts.state.pool
+        if now < self._looked_seconds + self.lost_seconds:
+            return
+        self._looked_seconds = now
+        unrun = []
+        for task in await self._look([task for task in self.chooser.given if task in pool]):
+            self._heed(task)
+            if task.needs_node:
+                unrun.append(task.task)
+        await self.catch_up()
+        lost = [task for task in unrun if task in self._unrun and task in pool]
+        self._unrun = set(unrun)
+        await self._give_for_good(dict(zip(self._idle(), lost, strict=False)))
+
+    async def _look(self, tasks: Sequence[TaskId]) -> Iterable[Standing]:
+        found: list[Standing] = []
+        for start in range(0, len(tasks), BATCH):
+            answers = await self.parts.store.call([Look(t) for t in tasks[start : start + BATCH]])
+            found += [answer for answer in answers if isinstance(answer, Standing)]
+        return found
