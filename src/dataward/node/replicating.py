@@ -11,6 +11,7 @@ given to the node it was planned for, that node holds it, and the keeper only re
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import msgspec
 
@@ -59,7 +60,7 @@ class ReplicatingDispenser(Dispenser):
     idle_seconds: float = 0.0
     lost_seconds: float = 0.0  # between two looks at whether a task's replicas are lost
     _known_max: int = ENDED_MAX
-    _looked_seconds: float = 0.0
+    _looked_seconds: float = -inf
     _unrun: set[TaskId] = field(default_factory=set)  # of the last look
 
     async def dispense(self) -> None:
