@@ -80,6 +80,7 @@ class Trouble:
     died: int = 0  # attempts that went with their node in a crash
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
     absent: int = 0  # files of recalled tasks that nobody has, once for each reader
+    unjoined: int = 0  # nodes that tasks were taken from before they had joined
 
     @property
     def hindrances(self) -> int:
@@ -203,6 +204,9 @@ class HealingTally:
         self.healing.taken_over += 1
         self.healing.taken_again += key in self._taken
         self._taken.add(key)
+        self._trouble.unjoined = len(
+            {node for _, node, incarnation in self._taken if incarnation < 0}
+        )
 
     def _on_node_lost(self, node: NodeId) -> None:
         self._trouble.crashes += 1

@@ -66,8 +66,13 @@ def needless(run: HealedRun) -> float:
 
 
 def taken_over(run: HealedRun) -> float:
-    """Each death leaves at most all tasks; one that was given up may be sent to the dead again."""
-    return (run.tasks + run.trouble.interrupted) * run.deaths
+    """Each death leaves at most all tasks; one that was given up may be sent to the dead again.
+
+    A node that cannot reach the store to join counts as dead, though others can reach it.
+    """
+    trouble = run.trouble
+    unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
+    return (run.tasks + trouble.interrupted) * (run.deaths + unjoined)
 
 
 def taken_again(run: HealedRun) -> float:
