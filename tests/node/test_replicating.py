@@ -85,7 +85,7 @@ def test_each_node_is_given_the_tasks_planned_for_it() -> None:
     assert place.let_go() == ["b", "a", "c"]
 
 
-def test_a_node_that_is_idle_for_a_moment_is_given_no_replica() -> None:
+def test_while_tasks_are_coming_a_node_that_is_idle_for_a_moment_is_given_no_replica() -> None:
     place = Place()
     place.keeps(a="n1")
 
@@ -96,12 +96,34 @@ def test_a_node_that_is_idle_for_a_moment_is_given_no_replica() -> None:
     assert place.given() == {}
 
 
-def test_what_was_asked_and_forgotten_long_ago_does_not_make_a_node_idle() -> None:
-    place = Place(ask_seconds_max=5.0)
-    place.keeps(a="n1")
+def test_when_no_tasks_are_coming_an_idle_node_is_given_a_replica_at_once() -> None:
+    place = Place()
+    place.keeps(a="n1", b="n1")
+    place.hears(Ask("n1", 1))
+    place.pass_time(1.0)
 
     place.hears(Ask("n2", 1))
+
+    assert place.given() == {"n1": ["a"], "n2": ["b"]}
+
+
+def test_while_tasks_are_coming_a_node_that_was_idle_before_is_given_a_replica() -> None:
+    place = Place()
+    place.hears(Ask("n2", 1))
+    place.pass_time(1.0)
+
+    place.keeps(a="n1")
+    place.pass_time()
+
+    assert place.given() == {"n2": ["a"]}
+
+
+def test_what_was_asked_and_forgotten_long_ago_does_not_make_a_node_idle() -> None:
+    place = Place(ask_seconds_max=5.0)
+    place.hears(Ask("n2", 1))
     place.pass_time(11.0)
+
+    place.keeps(a="n1")
     place.hears(Ask("n2", 1))
 
     assert place.given() == {}
@@ -136,14 +158,19 @@ def test_several_idle_nodes_are_given_different_tasks_in_one_call() -> None:
     assert [len(call) for call in place.store.calls if isinstance(call[0], Replicate)] == [2]
 
 
-def test_an_idle_node_is_given_one_replica_for_each_question() -> None:
+def test_an_idle_node_is_given_as_many_replicas_as_it_asks_for_and_its_question_is_answered() -> (
+    None
+):
     place = Place()
-    place.keeps(a="n1", b="n1")
+    place.keeps(a="n1", b="n1", c="n1")
+    place.hears(Ask("n2", 2))
+    place.pass_time(1.0)
 
-    place.is_idle("n2")
+    place.hears(Ask("n2", 2))
     place.pass_time(100.0)
 
-    assert place.given() == {"n2": ["b"]}
+    assert place.given() == {"n2": ["c", "b"]}
+    assert len(place.asked(Enqueue)) == 1
 
 
 def test_a_task_that_runs_is_replicated_and_the_node_that_runs_it_is_told_of_the_end() -> None:
@@ -203,11 +230,10 @@ def test_a_question_taken_back_is_not_answered() -> None:
     place.keeps(a="n1")
 
     place.hears(Ask("n2", 1))
-    place.pass_time(2.0)
     place.hears(Ask("n2", 0))
-    place.hears(Ask("n2", 1))
+    place.is_idle("n3")
 
-    assert place.given() == {}
+    assert place.given() == {"n3": ["a"]}
 
 
 def test_a_keeper_that_is_idle_runs_what_it_keeps_for_another() -> None:
@@ -224,7 +250,7 @@ def test_a_keeper_that_is_idle_runs_what_it_keeps_for_another() -> None:
     assert "a" not in place.state.pool
     assert "a" in place.state.identity.holdings
     place.hears(Ask("n1", 1))
-    assert place.given() == {}
+    assert place.asked(Replicate) == [Replicate("a", "n0", "n1")]
 
 
 def test_a_keeper_that_is_idle_runs_a_replica_of_what_runs_elsewhere() -> None:
@@ -244,11 +270,11 @@ def test_a_task_that_came_while_the_store_was_asked_is_given() -> None:
     place.hears(Ask("n2", 1))
     place.pass_time(1.0)
     place.store.answers.clear()
-    place.hears(Ask("n2", 1), Ask("n3", 1))
+    place.hears(Ask("n2", 1))
 
     place.keeps(b="n3")
     place.store.answers.set()
-    place.pass_time()
+    place.hears(Ask("n3", 1))
 
     assert place.given() == {"n2": ["a"], "n3": ["b"]}
 

@@ -12,6 +12,7 @@ from dataward.model.operations import QueueEntry, Shelf
 from dataward.node.choosers import Chooser
 from dataward.node.handing_over import hand_over
 from dataward.node.mover import NodeParts
+from dataward.node.pool import Changes
 
 Given = dict[NodeId, list[QueueEntry]]
 
@@ -64,7 +65,10 @@ class Dispenser:
     async def catch_up(self) -> None:
         """Let the chooser know what is in the pool."""
         while changes := self.parts.state.pool.changes():
-            await self.chooser.update(changes)
+            await self.note(changes)
+
+    async def note(self, changes: Changes) -> None:
+        await self.chooser.update(changes)
 
     def _matched(self) -> Given:
         """The tasks to be given to each node; they have left the pool."""

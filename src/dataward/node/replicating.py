@@ -2,8 +2,8 @@
 
 For plans that assign all tasks before the run. A keeper (see `keeper_homes`) has the tasks in its
 pool, in a line for each node, and gives each node the tasks of that node's line when it asks. Who
-has been idle for a moment is given a replica of a task that waits in another line, or that other
-nodes run. The first run to end wins, and the others are stopped, as always.
+has none left is given a replica of a task that waits in another line, or that other nodes run. The
+first run to end wins, and the others are stopped, as always.
 
 The keeper holds a task for as long as it waits in a line, also while a replica runs. Once it is
 given to the node it was planned for, that node holds it, and the keeper only remembers it.
@@ -26,6 +26,7 @@ from dataward.node.affinity_chooser import AffinityChooser
 from dataward.node.data_choosers import BATCH
 from dataward.node.dispensing import Dispenser, Given, hand_out
 from dataward.node.mover import NodeParts
+from dataward.node.pool import Changes
 from dataward.node.pulling import Pulling
 from dataward.node.ready_queue import entry_for
 
@@ -36,7 +37,7 @@ ENDED_MAX = 256  # tasks that may have ended unheard of, before the store is ask
 class Replicating(Pulling):
     """Storage affinity's second phase, and how nodes get at the tasks of the first."""
 
-    idle_seconds: float = 0.25  # ours: until a node that asked is given a replica
+    idle_seconds: float = 0.25  # ours: until idle nodes are given replicas while tasks are coming
 
     def __post_init__(self) -> None:
         Pulling.__post_init__(self)
@@ -54,11 +55,12 @@ class Replicating(Pulling):
 
 @dataclass
 class ReplicatingDispenser(Dispenser):
-    """Gives the tasks of a node's line, and to who has none a replica: one for each question."""
+    """Gives the tasks of a node's line, and replicas to who has none."""
 
     chooser: AffinityChooser
     idle_seconds: float = 0.0
     lost_seconds: float = 0.0  # between two looks at whether a task's replicas are lost
+    _came_seconds: float = -inf
     _known_max: int = ENDED_MAX
     _looked_seconds: float = -inf
     _unrun: set[TaskId] = field(default_factory=set)  # of the last look
@@ -71,30 +73,47 @@ class ReplicatingDispenser(Dispenser):
 
     # --- replicas --------------------------------------------------------------------------------
 
+    async def note(self, changes: Changes) -> None:
+        if changes.came:
+            self._came_seconds = self.parts.world.kernel.now()
+        await super().note(changes)
+
     def _idle(self) -> list[NodeId]:
-        """The nodes that have asked for long enough, first come first."""
+        """The nodes that are given replicas now, first come first.
+
+        While tasks are coming, a node that has asked just now may soon have one of its own.
+        """
         now = self.parts.world.kernel.now()
+        came = self._came_seconds + self.idle_seconds > now
         return [
             node
             for node, question in self._asked.items()
-            if question.since + self.idle_seconds <= now <= question.until
+            if now <= question.until and not (came and question.since + self.idle_seconds > now)
         ]
 
     async def _replicate(self) -> bool:
         """Whether there are idle nodes left for which there is nothing to replicate."""
-        while idle := self._idle():
-            await self.catch_up()
-            picks: dict[NodeId, TaskId] = {}
-            for node in idle:
+        granted: Given = {}
+        while picks := await self._picks(granted):
+            await self._take_own(picks)
+            for node, entry in (await self._granted(picks)).items():
+                granted.setdefault(node, []).append(entry)
+        for node in granted:
+            self._asked.pop(node, None)
+        await self.parts.placer.send(granted, Occasion.ASKED_FOR)
+        return bool(self._idle())
+
+    async def _picks(self, granted: Given) -> dict[NodeId, TaskId]:
+        """A task to replicate for each idle node that wants more than it was granted."""
+        await self.catch_up()
+        picks: dict[NodeId, TaskId] = {}
+        for node in self._idle():
+            if len(granted.get(node, ())) < self._asked[node].tasks:
                 task = self.chooser.replica(node)
                 if task is not None:
                     self.chooser.give(task, node)
                     picks[node] = task
-            if not picks:
-                return True
-            await self._take_own(picks)
-            await self._make(picks)
-        return False
+        return picks
 
     async def _take_own(self, picks: dict[NodeId, TaskId]) -> None:
         """A task of the pool that this node picked just leaves the pool: this node holds it."""
@@ -102,21 +121,17 @@ class ReplicatingDispenser(Dispenser):
         if picks.get(here) in self.parts.state.pool.tasks():
             await self._give_for_good({here: picks.pop(here)})
 
-    async def _make(self, picks: Mapping[NodeId, TaskId]) -> None:
-        """Queue replicas at the nodes that picked them, as far as the store grants them."""
-        if not picks:
-            return
+    async def _granted(self, picks: Mapping[NodeId, TaskId]) -> dict[NodeId, QueueEntry]:
+        """The replicas that the store grants, of those that were picked for nodes."""
         asks = [Replicate(task, self._holder_of(task), node) for node, task in picks.items()]
-        answers = await self.parts.store.call(asks)
-        granted: dict[NodeId, list[QueueEntry]] = {}
-        for node, answer in zip(picks, answers, strict=True):
+        granted: dict[NodeId, QueueEntry] = {}
+        for node, answer in zip(picks, await self.parts.store.call(asks), strict=True):
             assert isinstance(answer, Standing)
             if answer.granted:
                 entry = entry_for(answer, Shelf.KEPT)
-                granted[node] = [msgspec.structs.replace(entry, replica=True)]
-                self._asked.pop(node, None)
+                granted[node] = msgspec.structs.replace(entry, replica=True)
             self._heed(answer)
-        await self.parts.placer.send(granted, Occasion.ASKED_FOR)
+        return granted
 
     def _holder_of(self, task: TaskId) -> NodeId:
         is_here = task in self.parts.state.pool

@@ -111,13 +111,14 @@ class HealingTally:
         self._over: set[AttemptId] = set()
         self._complete: dict[TaskId, float] = {}  # since when
         self._taken: set[tuple[TaskId, NodeId, int]] = set()
+        self._reopenings: set[tuple[TaskId, int]] = set()
         self._booting: set[NodeId] = set(simulation.nodes)
         self._held: set[tuple[FileId, NodeId]] = set()
         # Both loads, and since when they have been so different.
         self._late: dict[NodeId, tuple[tuple[float, float], float]] = {}
         self._waits: set[NodeId] = set()
         self._pooled: set[TaskId] = set()
-        self._idle: set[NodeId] = set()
+        self._idle: set[tuple[NodeId, int]] = set()
         settings = simulation.strategy.settings
         # What a committer may wait before it sends, and one look.
         self._late_after_seconds = (
@@ -166,9 +167,7 @@ class HealingTally:
         elif isinstance(event, TaskTakenOver):
             self._on_taken_over(event)
         elif isinstance(event, TaskReopened):
-            self.healing.reopened += 1
-            self._complete.pop(event.task, None)
-            self.healing.needless += self._is_served(event.task)
+            self._on_reopened(event)
         elif isinstance(event, NodeJoined):
             self.healing.leases_lost += event.node not in self._booting
             self._booting.discard(event.node)
@@ -198,6 +197,15 @@ class HealingTally:
             self.healing.outlived += after_seconds > OUTLIVED_SECONDS
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
+
+    def _on_reopened(self, event: TaskReopened) -> None:
+        """Every node that misses the files tells of it, replicas too: that is one reopening."""
+        key = (event.task, event.generation)
+        if key not in self._reopenings:
+            self._reopenings.add(key)
+            self.healing.reopened += 1
+            self.healing.needless += self._is_served(event.task)
+        self._complete.pop(event.task, None)
 
     def _on_taken_over(self, event: TaskTakenOver) -> None:
         key = (event.task, event.node, event.incarnation)
@@ -258,7 +266,7 @@ class HealingTally:
         """Count what has been so since the last look, and longer than it may be."""
         now = self.simulation.kernel.now()
         pooled: set[TaskId] = set()
-        idle: set[NodeId] = set()
+        idle: set[tuple[NodeId, int]] = set()  # with the number of attempts that it has begun
         for id, machine in self.simulation.machines.items():
             node, row = machine.node, self._row_of(id)
             if node is None or row is None or not row.is_current(node.incarnation):
@@ -268,7 +276,7 @@ class HealingTally:
             self._look_at_load(id, node.load_seconds, row.load_seconds, now)
             pooled.update(node.pooled)
             if node.has_no_work:
-                idle.add(id)
+                idle.add((id, node.attempts_begun))
             if not row.queued and not node.is_missing_work:
                 self._waits.discard(id)
             elif id in self._waits:
