@@ -14,10 +14,14 @@ from dataward.model.operations import (
     Enqueue,
     LetGo,
     Look,
+    Notify,
+    Postpone,
     Replicate,
     Shelf,
+    Submit,
     TakeOver,
 )
+from dataward.model.states import TaskState
 from dataward.node.pulling import PullMover
 from dataward.node.replicating import Replicating
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -204,6 +208,22 @@ def test_a_task_of_the_pool_that_has_ended_is_dropped_though_nobody_said_so() ->
     place = Place()
     place.keeps(a="n1")
     place.ends("a", "n2")
+
+    place.is_idle("n3")
+
+    assert place.given() == {}
+    assert "a" not in place.state.pool
+    assert place.let_go() == ["a"]
+
+
+def test_a_task_that_waits_for_a_parent_again_is_dropped_for_it_will_be_placed_anew() -> None:
+    place = Place()
+    spec = a_task("a", parents=("p",), preferred="n1", backups_max=9)
+    place.have(Submit(spec), Notify("a", "p", 1))
+    place.hold(spec)
+    place.state.put(a_queue_entry("a", shelf=Shelf.POOLED))
+    place.have(Begin("a", "n2.1.1", "n2"), Postpone("a", "n2.1.1", "p", 1))
+    assert place.known("a").state is TaskState.WAITING
 
     place.is_idle("n3")
 

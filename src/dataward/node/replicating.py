@@ -20,7 +20,7 @@ from dataward.model.answers import Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
 from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
-from dataward.model.states import FINAL
+from dataward.model.states import FINAL, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.affinity_chooser import AffinityChooser
 from dataward.node.data_choosers import BATCH
@@ -127,10 +127,11 @@ class ReplicatingDispenser(Dispenser):
         granted: dict[NodeId, QueueEntry] = {}
         for node, answer in zip(picks, await self.parts.store.call(asks), strict=True):
             assert isinstance(answer, Standing)
+            if self._drops(answer):
+                continue
             if answer.granted:
                 entry = entry_for(answer, Shelf.KEPT)
                 granted[node] = msgspec.structs.replace(entry, replica=True)
-            self._heed(answer)
         return granted
 
     def _holder_of(self, task: TaskId) -> NodeId:
@@ -152,25 +153,30 @@ class ReplicatingDispenser(Dispenser):
 
     # --- tasks that have ended, and replicas that are lost ---------------------------------------
 
-    def _heed(self, task: Standing) -> None:
-        """Drop a task that has ended, or that the store does not know any more."""
-        if task.state not in FINAL and not task.unknown:
-            return
+    def _drops(self, task: Standing) -> bool:
+        """Whether a task is dropped: it has ended, or it waits for parents again.
+
+        Who tells it that these have ended, places it anew. What the store has forgotten seems to
+        wait too; the client submits it once more.
+        """
+        if task.state not in FINAL and task.state is not TaskState.WAITING:
+            return False
         self.chooser.forget(task.task)
         if self.parts.state.pool.remove(task.task):
             self.parts.state.outbox.let_go(task.task)
+        return True
 
     async def _forget_ended(self) -> None:
         """Ask after the tasks that nodes were given, when many may have ended."""
         if len(self.chooser.given) > self._known_max:
             for task in await self._look(list(self.chooser.given)):
-                self._heed(task)
+                self._drops(task)
             self._known_max = 2 * len(self.chooser.given) + ENDED_MAX
 
     async def _give_lost(self) -> None:
         """Give idle nodes what waits for another node though its replicas are lost.
 
-        The nodes that ran them have died. A task that nobody ran at the last look either is lost.
+        The nodes that ran them have died. So it is if nobody ran the task at the last look either.
         """
         now, pool = self.parts.world.kernel.now(), self.parts.state.pool
         if now < self._looked_seconds + self.lost_seconds:
@@ -178,8 +184,7 @@ class ReplicatingDispenser(Dispenser):
         self._looked_seconds = now
         unrun = []
         for task in await self._look([task for task in self.chooser.given if task in pool]):
-            self._heed(task)
-            if task.needs_node:
+            if not self._drops(task) and task.needs_node:
                 unrun.append(task.task)
         await self.catch_up()
         lost = [task for task in unrun if task in self._unrun and task in pool]

@@ -26,6 +26,7 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.operations import (
     Claim,
     Commit,
+    Look,
     Operation,
     Probe,
     Renew,
@@ -33,6 +34,7 @@ from dataward.model.operations import (
     ReportLoad,
     shard_of,
 )
+from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.sim.simulation import Simulation
 from dataward.stores.node_record import NodeRecord
@@ -59,7 +61,7 @@ class Healing:
     moved_again_bytes: int = 0  # of files that the node had already
     late_load_seconds: float = 0.0  # that the store had another load than the node
     waited_seconds: float = 0.0  # that work waited for a node that was not busy
-    idled_seconds: float = 0.0  # that a task that nobody ran was in a pool, and a node was idle
+    idled_seconds: float = 0.0  # that a ready task was in a pool while a node had nothing to run
 
     def __add__(self, other: "Healing") -> "Healing":
         return Healing(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Healing)))
@@ -283,7 +285,7 @@ class HealingTally:
                 self.healing.waited_seconds += LOOK_SECONDS
             else:
                 self._waits.add(id)
-        pooled -= {began.task for began in self._open.values()}
+        pooled = {task for task in pooled if self._is_ready(task)}
         if pooled & self._pooled and idle & self._idle:
             self.healing.idled_seconds += LOOK_SECONDS
         self._pooled, self._idle = pooled, idle
@@ -307,6 +309,11 @@ class HealingTally:
     def _differ(self, true_seconds: float, said_seconds: float) -> bool:
         share = self.simulation.strategy.settings.load_report_share
         return abs(true_seconds - said_seconds) > share * said_seconds + 1e-6
+
+    def _is_ready(self, task: TaskId) -> bool:
+        shards = self.simulation.store.shards
+        record = shards[shard_of(Look(task), len(shards))].tasks.get(task)
+        return record is not None and record.state is TaskState.READY
 
     def _row_of(self, node: NodeId) -> NodeRecord | None:
         shards = self.simulation.store.shards
