@@ -142,13 +142,14 @@ def idled_seconds(run: HealedRun) -> float:
     """Who asks and is not heard, or asks the dead, asks again; a call must get through first.
 
     A task that is offered to some nodes only may have to wait for one of them, whoever else has
-    nothing to run.
+    nothing to run. Nodes whose replicas of a task gave up, since an input was absent, are offered
+    the task again only when the replicas have been found to be lost.
     """
     if run.is_sampled:
         return inf
     trouble = run.trouble
     unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets)
-    return ASKED_AGAIN_SECONDS * unheard + 15 * trouble.failed_calls
+    return ASKED_AGAIN_SECONDS * (unheard + trouble.absent) + 15 * trouble.failed_calls
 
 
 BOUNDS: dict[str, Callable[[HealedRun], float]] = {
