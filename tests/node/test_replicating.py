@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dataward.errors import SettingError
+from dataward.model.answers import Standing
 from dataward.model.events import Occasion, TaskPlaced
 from dataward.model.messages import Ask
 from dataward.model.operations import (
@@ -297,6 +298,40 @@ def test_a_task_that_came_while_the_store_was_asked_is_given() -> None:
     place.hears(Ask("n3", 1))
 
     assert place.given() == {"n2": ["a"], "n3": ["b"]}
+
+
+def test_a_task_that_comes_anew_while_the_store_says_that_it_ended_is_kept() -> None:
+    place = Place()
+    place.keeps(a="n1")
+    place.hears(Ask("n1", 1))
+    place.have(LetGo("n0", 1, (("a", -1),)))
+    place.state.identity.holdings.clear()
+    place.pass_time(1.0)
+    place.store.will_answer(Replicate, Standing("a", TaskState.COMPLETE, 1))
+    place.store.answers.clear()
+    place.hears(Ask("n2", 1))
+
+    place.keeps(a="n1")
+    place.store.answers.set()
+    place.pass_time()
+
+    assert "a" in place.state.pool
+    assert "a" in place.state.identity.holdings
+    place.hears(Ask("n1", 1))
+    assert place.given() == {"n1": ["a", "a"]}
+
+
+def test_a_node_that_was_given_everything_is_given_what_comes_later() -> None:
+    place = Place()
+    place.keeps(a="n1")
+    place.is_idle("n2")
+    place.is_idle("n2")
+    assert place.given() == {"n2": ["a"]}
+
+    place.keeps(b="n1")
+    place.is_idle("n2")
+
+    assert place.given() == {"n2": ["a", "b"]}
 
 
 # --- replicas that are lost ----------------------------------------------------------------------

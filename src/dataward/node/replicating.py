@@ -9,14 +9,14 @@ The keeper holds a task for as long as it waits in a line, also while a replica 
 given to the node it was planned for, that node holds it, and the keeper only remembers it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 import msgspec
 
 from dataward.errors import SettingError
-from dataward.model.answers import Standing
+from dataward.model.answers import Answer, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
 from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
@@ -61,6 +61,7 @@ class ReplicatingDispenser(Dispenser):
     idle_seconds: float = 0.0
     lost_seconds: float = 0.0  # between two looks at whether a task's replicas are lost
     _came_seconds: float = -inf
+    _sated: set[NodeId] = field(default_factory=set)  # they were given all that there is
     _known_max: int = ENDED_MAX
     _looked_seconds: float = -inf
     _unrun: set[TaskId] = field(default_factory=set)  # of the last look
@@ -76,6 +77,7 @@ class ReplicatingDispenser(Dispenser):
     async def note(self, changes: Changes) -> None:
         if changes.came:
             self._came_seconds = self.parts.world.kernel.now()
+            self._sated.clear()
         await super().note(changes)
 
     def _idle(self) -> list[NodeId]:
@@ -108,11 +110,14 @@ class ReplicatingDispenser(Dispenser):
         await self.catch_up()
         picks: dict[NodeId, TaskId] = {}
         for node in self._idle():
-            if len(granted.get(node, ())) < self._asked[node].tasks:
-                task = self.chooser.replica(node)
-                if task is not None:
-                    self.chooser.give(task, node)
-                    picks[node] = task
+            if node in self._sated or len(granted.get(node, ())) >= self._asked[node].tasks:
+                continue
+            task = self.chooser.replica(node)
+            if task is None:
+                self._sated.add(node)
+            else:
+                self.chooser.give(task, node)
+                picks[node] = task
         return picks
 
     async def _take_own(self, picks: dict[NodeId, TaskId]) -> None:
@@ -125,11 +130,8 @@ class ReplicatingDispenser(Dispenser):
         """The replicas that the store grants, of those that were picked for nodes."""
         asks = [Replicate(task, self._holder_of(task), node) for node, task in picks.items()]
         granted: dict[NodeId, QueueEntry] = {}
-        for node, answer in zip(picks, await self.parts.store.call(asks), strict=True):
-            assert isinstance(answer, Standing)
-            if self._drops(answer):
-                continue
-            if answer.granted:
+        for node, answer in zip(picks, await self._heeded(asks), strict=True):
+            if answer is not None and answer.granted:
                 entry = entry_for(answer, Shelf.KEPT)
                 granted[node] = msgspec.structs.replace(entry, replica=True)
         return granted
@@ -153,24 +155,40 @@ class ReplicatingDispenser(Dispenser):
 
     # --- tasks that have ended, and replicas that are lost ---------------------------------------
 
-    def _drops(self, task: Standing) -> bool:
-        """Whether a task is dropped: it has ended, or it waits for parents again.
+    async def _heeded(self, questions: Sequence[Replicate | Look]) -> list[Standing | None]:
+        """How tasks stand; None for one that has ended, or waits for parents again: it is dropped.
 
-        Who tells it that these have ended, places it anew. What the store has forgotten seems to
-        wait too; the client submits it once more.
+        Who tells a task that its parents have ended, places it anew. What the store has forgotten
+        seems to wait too; the client submits it once more.
         """
-        if task.state not in FINAL and task.state is not TaskState.WAITING:
-            return False
-        self.chooser.forget(task.task)
-        if self.parts.state.pool.remove(task.task):
-            self.parts.state.outbox.let_go(task.task)
-        return True
+        tickets = {question.task: self._ticket_of(question.task) for question in questions}
+        answers: list[Answer] = []
+        for start in range(0, len(questions), BATCH):
+            answers += await self.parts.store.call(questions[start : start + BATCH])
+        standings: list[Standing | None] = []
+        for task in answers:
+            assert isinstance(task, Standing)
+            is_over = task.state in FINAL or task.state is TaskState.WAITING
+            standings.append(None if is_over else task)
+            if is_over:
+                self._drop(task.task, tickets[task.task])
+        return standings
+
+    def _ticket_of(self, task: TaskId) -> int | None:
+        holding = self.parts.state.identity.holdings.get(task)
+        return None if holding is None else holding.ticket
+
+    def _drop(self, task: TaskId, ticket: int | None) -> None:
+        """Drop a task, unless it has come anew since it was held with this ticket."""
+        self.chooser.forget(task)
+        is_same = ticket is not None and ticket == self._ticket_of(task)
+        if is_same and self.parts.state.pool.remove(task):
+            self.parts.state.outbox.let_go(task)
 
     async def _forget_ended(self) -> None:
         """Ask after the tasks that nodes were given, when many may have ended."""
         if len(self.chooser.given) > self._known_max:
-            for task in await self._look(list(self.chooser.given)):
-                self._drops(task)
+            await self._heeded([Look(task) for task in self.chooser.given])
             self._known_max = 2 * len(self.chooser.given) + ENDED_MAX
 
     async def _give_lost(self) -> None:
@@ -182,18 +200,10 @@ class ReplicatingDispenser(Dispenser):
         if now < self._looked_seconds + self.lost_seconds:
             return
         self._looked_seconds = now
-        unrun = []
-        for task in await self._look([task for task in self.chooser.given if task in pool]):
-            if not self._drops(task) and task.needs_node:
-                unrun.append(task.task)
+        looks = [Look(task) for task in self.chooser.given if task in pool]
+        found = await self._heeded(looks)
+        unrun = [task.task for task in found if task is not None and task.needs_node]
         await self.catch_up()
         lost = [task for task in unrun if task in self._unrun and task in pool]
         self._unrun = set(unrun)
         await self._give_for_good(dict(zip(self._idle(), lost, strict=False)))
-
-    async def _look(self, tasks: Sequence[TaskId]) -> Iterable[Standing]:
-        found: list[Standing] = []
-        for start in range(0, len(tasks), BATCH):
-            answers = await self.parts.store.call([Look(t) for t in tasks[start : start + BATCH]])
-            found += [answer for answer in answers if isinstance(answer, Standing)]
-        return found
