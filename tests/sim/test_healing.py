@@ -249,6 +249,22 @@ def test_tasks_are_taken_from_nodes_that_could_not_join_but_not_from_others() ->
             check_healing(a_run(every, **trouble), seed=0)
 
 
+def test_tasks_whose_parents_ran_again_are_taken_from_the_dead_again() -> None:
+    check_healing(a_run(Healing(taken_over=20, taken_again=10, reopened=1), crashes=1), 7)
+
+    with pytest.raises(InvariantBroken, match="taken_over is 21"):
+        check_healing(a_run(Healing(taken_over=21, reopened=1), crashes=1), 7)
+    with pytest.raises(InvariantBroken, match="taken_over is 11"):
+        check_healing(a_run(Healing(taken_over=11), crashes=1), 7)
+
+
+def test_replicas_that_had_to_wait_again_may_be_sent_to_the_dead_again() -> None:
+    check_healing(a_run(Healing(taken_over=12), crashes=1, postponed=2), 7)
+
+    with pytest.raises(InvariantBroken, match="taken_over is 13"):
+        check_healing(a_run(Healing(taken_over=13), crashes=1, postponed=2), 7)
+
+
 def test_a_task_counts_as_reopened_even_if_the_node_died_before_it_could_tell() -> None:
     tally = HealingTally(Simulation(equal_tasks(1), uniform_platform(1), adage()))
     shard, lost = Shard(0), Reopen("t0", 1)

@@ -34,7 +34,7 @@ from dataward.model.operations import (
     ReportLoad,
     shard_of,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.sim.simulation import Simulation
 from dataward.stores.node_record import NodeRecord
@@ -81,6 +81,7 @@ class Trouble:
     failed_calls: int = 0
     died: int = 0  # attempts that went with their node in a crash
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
+    postponed: int = 0  # replicas that had to wait for a parent again
     absent: int = 0  # files of recalled tasks that nobody has, once for each reader
     unjoined: int = 0  # nodes that tasks were taken from before they had joined
 
@@ -199,6 +200,8 @@ class HealingTally:
             self.healing.outlived += after_seconds > OUTLIVED_SECONDS
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
+        elif event.outcome is AttemptOutcome.POSTPONED:
+            self._trouble.postponed += 1
 
     def _on_reopened(self, event: TaskReopened) -> None:
         """Every node that misses the files tells of it, replicas too: that is one reopening."""

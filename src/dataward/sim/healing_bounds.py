@@ -66,25 +66,28 @@ def needless(run: HealedRun) -> float:
 
 
 def taken_over(run: HealedRun) -> float:
-    """Each death leaves at most all tasks; one that runs again may be sent to the dead again.
+    """Each death leaves at most all tasks; one that was given up may be sent to the dead again.
 
-    A node that cannot reach the store to join counts as dead, though others can reach it.
+    So may all whose parents had to run again. A node that cannot reach the store to join counts as
+    dead, though others can reach it.
     """
     trouble = run.trouble
     unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
-    again = trouble.interrupted + run.healing.reopened
+    again = trouble.interrupted + trouble.postponed + run.tasks * (run.healing.reopened > 0)
     return (run.tasks + again) * (run.deaths + unjoined)
 
 
 def taken_again(run: HealedRun) -> float:
     """An attempt that died is found with its node's tasks and again as one to ask after.
 
-    A task that had to wait anew, or whose shard forgot where it is, is queued at its dead node once
-    more; what was not answered is repeated; so is what a node had begun to take over when it died.
+    A task that had to wait anew, or whose parent ran again, or whose shard forgot where it is, is
+    queued at its dead node once more; what was not answered is repeated; so is what a node had
+    begun to take over when it died.
     """
     trouble = run.trouble
-    ended = trouble.died + trouble.interrupted
+    ended = trouble.died + trouble.interrupted + trouble.postponed
     anew = run.healing.leases_lost + trouble.forgets + max(run.deaths - 1, 0)
+    anew += run.healing.reopened > 0
     return 2 * ended + run.tasks * anew + run.deaths * trouble.failed_calls
 
 
