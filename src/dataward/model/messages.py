@@ -11,7 +11,7 @@ class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """``generation`` is complete: drop queue entries and attempts for it or for an earlier one."""
+    """``generation`` has ended: drop queue entries and attempts for it or for an earlier one."""
 
     task: TaskId
     generation: int
@@ -22,6 +22,14 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
 
     task: TaskId
     attempt: AttemptId
+
+
+class TellChildren(msgspec.Struct, frozen=True, tag="tell-children"):
+    """This task was removed: tell its children, which are removed with it, and so on."""
+
+    task: TaskId
+    generation: int
+    children: tuple[TaskId, ...]
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
@@ -72,4 +80,4 @@ class Handed(msgspec.Struct, frozen=True, tag="handed"):
 
 
 MoverMessage = Ask | Steal | Stolen | Reserve | Handed
-Message = WorkQueued | Stop | Confirm | MoverMessage
+Message = WorkQueued | Stop | Confirm | TellChildren | MoverMessage

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-from dataward.model.messages import Confirm, Message, Stop, WorkQueued
+from dataward.model.messages import Confirm, Message, Stop, TellChildren, WorkQueued
 from dataward.model.operations import LetGo, Release
+from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
@@ -11,7 +12,7 @@ from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot
 from dataward.node.executor import Executor
-from dataward.node.herald import Herald
+from dataward.node.herald import Herald, Notice
 from dataward.node.homes import Homes
 from dataward.node.lease import Lease
 from dataward.node.mover import NodeParts
@@ -147,11 +148,14 @@ class Node:
                 self._world.kernel.spawn(self._give_up(message), f"{self._world.node} give up")
         elif isinstance(message, Stop):
             self._stop(message)
+        elif isinstance(message, TellChildren):
+            task, generation, children = message.task, message.generation, message.children
+            self._herald.deliver(Notice(task, generation, TaskState.REMOVED, children, ()))
         else:
             self._mover.on_message(message)
 
     def _stop(self, message: Stop) -> None:
-        """Drop a queued task that is complete, or cancel the attempt at it."""
+        """Drop a queued task that has ended elsewhere, or cancel the attempt at it."""
         state = self._state
         if state.remove(message.task, message.generation):
             state.outbox.let_go(message.task)
