@@ -3,6 +3,7 @@
 import msgspec
 
 from dataward.model.ids import AttemptId, NodeId
+from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId, TaskId
 
 
@@ -30,6 +31,12 @@ class TellChildren(msgspec.Struct, frozen=True, tag="tell-children"):
     task: TaskId
     generation: int
     children: tuple[TaskId, ...]
+
+
+class Stock(msgspec.Struct, frozen=True, tag="stock"):
+    """Bring these files in while nothing else is being brought in: tasks here will read them."""
+
+    files: tuple[InputFile, ...]
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
@@ -80,4 +87,4 @@ class Handed(msgspec.Struct, frozen=True, tag="handed"):
 
 
 MoverMessage = Ask | Steal | Stolen | Reserve | Handed
-Message = WorkQueued | Stop | Confirm | TellChildren | MoverMessage
+Message = WorkQueued | Stop | Confirm | TellChildren | Stock | MoverMessage

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from dataward.model.answers import Answer, Findings, Standing
 from dataward.model.events import Emit, Occasion, TaskFinished
 from dataward.model.ids import CLIENT, NOBODY, NodeId
-from dataward.model.messages import Message, Stop, TellChildren, WorkQueued
+from dataward.model.messages import Message, Stock, Stop, TellChildren, WorkQueued
 from dataward.model.operations import (
     AddCopies,
     Copy,
@@ -23,7 +23,7 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.states import TaskState
-from dataward.model.workflow import FileId, TaskId
+from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.node.homes import Homes
 from dataward.node.ready_queue import entry_for
 from dataward.node.store_client import StoreClient
@@ -33,6 +33,21 @@ from dataward.world import Kernel
 
 BATCH = 1000
 FIRST_BATCH = 100  # small, so that nodes have tasks to run soon
+
+
+def files_ahead(
+    workflow: Workflow,
+    plan: Plan,
+    nodes: Sequence[NodeId],
+    digests: Mapping[FileId, str] = MappingProxyType({}),
+) -> dict[NodeId, Stock]:
+    """What each node is told to bring in before a task needs it: inputs of the whole workflow."""
+    files: dict[NodeId, list[InputFile]] = {}
+    for file, node in plan.ahead:
+        id, size_bytes = workflow.file_ids[file], int(workflow.size_bytes[file])
+        input_file = InputFile(id, size_bytes, TaskId(""), digests.get(id, ""))
+        files.setdefault(nodes[node], []).append(input_file)
+    return {node: Stock(tuple(wanted)) for node, wanted in files.items()}
 
 
 def task_specs(

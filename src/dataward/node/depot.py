@@ -70,6 +70,8 @@ class Depot:
 
     def __post_init__(self) -> None:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
+        self.is_quiet = self.world.kernel.flag()  # set while no file is on its way here
+        self.is_quiet.set()
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
@@ -227,16 +229,19 @@ class Depot:
                 copy.node for copy in answer.copies if copy.file == file.id and copy.node != NOWHERE
             ]
 
-    async def _fetch(self, file: InputFile, sources: list[NodeId]) -> None:
+    async def _fetch(
+        self, file: InputFile, sources: list[NodeId], *, may_evict: bool = True
+    ) -> None:
         while (arriving := self._arriving.get(file.id)) is not None:
             await arriving.wait()
         if file.id in self._held:
             return
         arrival = self._arriving[file.id] = self.world.kernel.flag()
+        self.is_quiet.clear()
         try:
             await self._transfers.take()
             try:
-                self.make_room(file.size_bytes)
+                self.make_room(file.size_bytes, may_evict=may_evict)
                 self.used_bytes += file.size_bytes
                 try:
                     await self._try_sources(file, sources)
@@ -248,7 +253,20 @@ class Depot:
             self._keep_copy(file)
         finally:
             del self._arriving[file.id]
+            if not self._arriving:
+                self.is_quiet.set()
             arrival.set()
+
+    async def stock(self, file: InputFile) -> None:
+        """Bring in a file that no task has asked for yet, if it can be had and there is room.
+
+        No other file is evicted for it.
+        """
+        if not self.settings.caching or file.id in self._held:
+            return
+        with suppress(InputLost, TransferFailed, DiskFull):
+            sources = await self._sources([file], ())
+            await self._fetch(file, sources[file.id], may_evict=False)
 
     def _keep_copy(self, file: InputFile) -> None:
         """Hold a file that has arrived, and tell the others, unless it will not stay.
@@ -364,14 +382,14 @@ class Depot:
 
     # --- room ------------------------------------------------------------------------------------
 
-    def make_room(self, size_bytes: int) -> None:
+    def make_room(self, size_bytes: int, *, may_evict: bool = True) -> None:
         """Evict files until there is room, least recently used first. Raises DiskFull."""
         excess = self.used_bytes + size_bytes - self.world.disk.capacity_bytes
         if excess <= 0:
             return
         evictable: list[FileId] = []
         for file, held in self._held.items():
-            if excess <= 0:
+            if excess <= 0 or not may_evict:
                 break
             if not held.original and file not in self._pins:
                 evictable.append(file)

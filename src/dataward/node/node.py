@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from dataward.model.messages import Confirm, Message, Stop, TellChildren, WorkQueued
+from dataward.model.messages import Confirm, Message, Stock, Stop, TellChildren, WorkQueued
 from dataward.model.operations import LetGo, Release
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
@@ -21,6 +21,7 @@ from dataward.node.placer import Placer
 from dataward.node.rules import Rules
 from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
+from dataward.node.stocking import Stocker
 from dataward.node.store_client import StoreClient
 from dataward.node.validator import Validator
 from dataward.world import Fiber, World
@@ -39,6 +40,7 @@ class Node:
         )
         self._placer = placer = Placer(world, store, homes)
         self._depot = depot = Depot(world, settings, store, state.outbox)
+        self._stocker = Stocker(world, depot)
         self._herald = herald = Herald(world, store, state.outbox, placer)
         self._committer = Committer(world, store, state, depot, herald)
         self._decision_maker = DecisionMaker(world, settings, store, state)
@@ -63,6 +65,7 @@ class Node:
             ("lease", self._lease.keep()),
             ("validator", self._validator.run()),
             ("executor", self._executor.run()),
+            ("stocker", self._stocker.run()),
             *(("mover", loop) for loop in self._mover.loops()),
         ]
         spawn, name = self._world.kernel.spawn, self._world.node
@@ -122,6 +125,7 @@ class Node:
         return {
             **self._state.loose_ends(),
             **self._depot.loose_ends(),
+            **self._stocker.loose_ends(),
             **self._capacity.loose_ends(),
             **self._herald.loose_ends(),
             **self._mover.loose_ends(),
@@ -151,6 +155,8 @@ class Node:
         elif isinstance(message, TellChildren):
             task, generation, children = message.task, message.generation, message.children
             self._herald.deliver(Notice(task, generation, TaskState.REMOVED, children, ()))
+        elif isinstance(message, Stock):
+            self._stocker.stock(message.files)
         else:
             self._mover.on_message(message)
 

@@ -30,7 +30,7 @@ from dataward.model.events import (
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.node.client import Client, task_specs
+from dataward.node.client import Client, files_ahead, task_specs
 from dataward.plan.estimates import Estimated
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keeping, trim_depots
@@ -257,6 +257,8 @@ class WorkflowRun:
             digests=prepared.digests,
             earlier=prepared.earlier,
         )
+        for node, message in files_ahead(remaining, plan, node_ids, prepared.digests).items():
+            session.send(node, message)
         return Client(
             session.client(), session.homes(), list(specs), {}, session.send, kernel, self._emit
         )

@@ -24,7 +24,7 @@ from dataward.model.platform import Placement, Platform
 from dataward.model.replay import as_replayed
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId, Workflow
-from dataward.node.client import Client, task_specs
+from dataward.node.client import Client, files_ahead, task_specs
 from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
@@ -173,6 +173,8 @@ class Simulation:
         for removal in self.removals:
             self.kernel.call_at(removal.at_seconds, self.remove, removal.task)
         client = self._client(plan, placed)
+        for node, message in files_ahead(self.workflow, plan, self.nodes).items():
+            self._send(node, message)
         await client.submit()
         pause = self.strategy.settings.validation_seconds
         self.kernel.spawn(client.watch(pause), "client")
