@@ -23,6 +23,7 @@ class Place(FakeWorld):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.stocker = Stocker(self.world, self.depot)
+        self.do(self.depot.recover())
         self.start(self.stocker.run())
 
     def stock(self, *files: InputFile) -> None:
@@ -138,6 +139,24 @@ def test_a_task_waits_for_the_file_that_is_coming_anyway() -> None:
 
     assert (staged.local_bytes, staged.moved_bytes) == (10, 0)
     assert len(place.network.fetched) == 1
+
+
+def test_a_node_takes_stock_of_its_disk_before_it_brings_anything_in() -> None:
+    place = FakeWorld(inputs_from_origin=True)  # so that it need not ask where files are
+    for name in ("a", "b"):
+        place.disk.stored[FileId(name)] = StoredFile(FileId(name), 10, name, written=False)
+    place.store.answers.clear()  # so that the node has not joined yet
+    node = Node(place.world, Rules(settings=place.settings))
+    node.start()
+    place.network.inbox.put(Stock((a_file("a"), a_file("c"))))
+    place.pass_time()
+    assert place.network.fetched == []
+
+    place.store.answers.set()
+    place.pass_time()
+
+    assert place.network.fetched == [("c", ORIGIN)]
+    assert not any(node._depot.loose_ends().values())
 
 
 def test_a_node_that_is_told_to_brings_files_in() -> None:

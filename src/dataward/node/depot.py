@@ -70,8 +70,8 @@ class Depot:
 
     def __post_init__(self) -> None:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
-        self.is_quiet = self.world.kernel.flag()  # set while no file is on its way here
-        self.is_quiet.set()
+        # Set while no file is on its way here, but not before `recover` has taken the files over.
+        self.is_quiet = self.world.kernel.flag()
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
@@ -102,6 +102,7 @@ class Depot:
             self._hold(file.id, _Held(file.size_bytes, file.owner, original=file.written))
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
+        self.is_quiet.set()
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
         """The tasks whose outputs here count: those in the journal, and those the store knows of.
