@@ -172,8 +172,8 @@ class OfferMover:
         staged = [
             a.entry for a in state.attempts.under_way() if a.started_at is None and a.is_staged
         ]
-        last = state.queue.least_urgent(half)
-        first = [e for e in state.queue.most_urgent(half) if e not in last]
+        first = state.queue.most_urgent(half)
+        last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
         waits = self._waits(staged, first, last)
         behind = self._behind_seconds()
         offered = [
