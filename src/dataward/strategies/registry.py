@@ -6,13 +6,14 @@ from dataward.strategies.albatross import ALBATROSS
 from dataward.strategies.cloudkon import CLOUDKON
 from dataward.strategies.cpfl import CPFL
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
+from dataward.strategies.dataward import DATAWARD
 from dataward.strategies.sparrow import SPARROW
 from dataward.strategies.strategy import Strategy
 from dataward.strategies.worker_centric import WORKER_CENTRIC
 from dataward.strategies.workqueue import WORKQUEUE
 
 ALL = (
-    *adage.ALL, *matrix.ALL, *static.ALL, CPFL,
+    DATAWARD, *adage.ALL, *matrix.ALL, *static.ALL, CPFL,
     ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC, DATA_DIFFUSION,
 )  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
