@@ -1,7 +1,19 @@
 """Sends the operations in the node's outbox to the store, many at a time.
 
-Operations that come while one batch is under way make the next batch: one sync of the disk and one
-call commit many tasks, which keeps durability cheap.
+An output becomes durable, and then visible, in one order only:
+
+1. The executor has the disk store what a task wrote (`Disk.store_outputs`: hashed, and named by
+   content), and puts a `Commit` with the digests into the outbox.
+2. The committer awaits `Disk.sync`: now the files would survive a power cut. If the disk cannot do
+   that, the commit becomes a failure.
+3. Only then it sends the `Commit`. The store answers once it will not forget it: the embedded store
+   once its journal is synced (`EmbeddedStore.call`).
+4. On the answer, the node keeps the files, notes the commit in its own journal, and the herald
+   tells the children where the files are.
+
+How a real disk keeps its two promises is told in `live/depot_disk.py`. Operations that come while
+one batch is under way make the next batch: one sync of the disk and one call commit many tasks,
+which keeps durability cheap.
 """
 
 from collections.abc import Sequence
