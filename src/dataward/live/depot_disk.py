@@ -4,10 +4,11 @@ How an output comes here and is made to survive a power cut:
 
 1. The task writes it in its private directory. When the task has ended, the runner process checks
    that the output is there and makes it read-only (`Sandbox.take_out`). It hashes an output of up
-   to 1 MiB and renames it to its place in the depot; a larger one it leaves in ``incoming/``.
-2. `store_outputs` lists the outputs as this node's. A large one is first synced (fsync), hashed,
-   renamed to its place, and the depot's directory synced, all in a thread.
-3. `sync` writes the small ones through to the disk, many at a time, and then the depot's directory,
+   to 1 MiB, or a directory that it has packed, and renames it to its place in the depot. A larger
+   file, or one that is an input as well, it only moves or copies to ``incoming/``.
+2. `store_outputs` lists the outputs as this node's. Those in ``incoming/`` are first synced, hashed
+   and renamed to their places, and the depot's directory is synced, all in a thread.
+3. `sync` writes the others through to the disk, many at a time, and then the depot's directory,
    which has their names. The node's committer awaits it before it tells the store of any of them.
 """
 
