@@ -252,6 +252,22 @@ def test_a_survivor_is_tried_again_if_asked_for_or_if_there_are_more_tests(tmp_p
         campaign.run()
 
 
+def test_a_survivor_that_was_judged_is_not_tried_again(tmp_path):
+    (mutant,) = drawn(tmp_path / "tiny")[:1]
+    Records(tmp_path / "kept/trials.jsonl").add(a_trial(mutant))
+    campaign = Campaign(
+        a_project(tmp_path / "tiny"),
+        Options(count=1, again=True),
+        tmp_path / "kept",
+        nothing_may_run,
+        judgements=judged(mutant, EQUIVALENT),
+    )
+
+    campaign.run()
+
+    assert [trial.outcome for trial in campaign.trials()] == [SURVIVED]
+
+
 def test_nothing_is_known_of_a_mutant_once_its_file_has_changed_in_any_way(tmp_path):
     records = Records(tmp_path / "trials.jsonl")
     records.add(a_trial(a_mutant("print()", "pass")))
