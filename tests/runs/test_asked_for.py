@@ -1,12 +1,14 @@
 """What one person asks of a run: a part of it, some tasks again, other values, or only what if."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from dataward import WorkflowBuilder
-from runs.real_runs import OUTPUTS, RUN_DIRECTORY, hashes
+from runs.real_runs import OUTPUTS, RUN_DIRECTORY, arguments_for, end_of, hashes, started
 
 
 def two_branches() -> WorkflowBuilder:
@@ -86,6 +88,48 @@ def test_a_forced_task_runs_again_and_its_readers_only_if_it_writes_something_el
 
     assert ran() == ["left"]
     assert end.counts == (1, 3, 0, 0)
+
+
+def test_a_forced_task_whose_input_had_to_be_made_again_runs_once(run):
+    run(two_branches(), "--keep", "final")
+    ran()
+
+    end = run(two_branches(), "--keep", "final", "--force", "left")
+
+    assert ran() == ["first", "left"]
+    assert end.counts == (2, 2, 0, 0)
+
+
+def two_that_wait() -> WorkflowBuilder:
+    """Two tasks that say that they have begun, and wait to be let go, if there is a pipe for it."""
+    here = Path.cwd()
+    wait = f"test -p {here}/go && {{ : > {here}/began; cat {here}/go; }}"
+    wf = WorkflowBuilder("two")
+    for id in ("one", "two"):
+        wf.command(f"{wait}; echo {id} >> {here}/ran; touch {id}", outputs=[id], id=id)
+    return wf
+
+
+def test_a_forced_run_that_was_interrupted_goes_on_with_what_was_forced_and_has_not_run(run):
+    options = ["--force", "one", "--force", "two", "--slots", "1"]
+    run(two_that_wait())
+    ran()
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+
+    process = started(arguments_for(two_that_wait(), options))
+    Path("began").read_bytes()  # waits until the first of them writes to it
+    os.kill(process.pid, signal.SIGINT)
+    Path("go").write_bytes(b"")
+    interrupted = end_of(process)
+    Path("go").unlink()
+    first = ran()
+    end = run(two_that_wait(), *options, "--resume")
+
+    assert interrupted.facts["state"] == "interrupted"
+    assert "--force one --force two" in interrupted.facts["resume"]
+    assert sorted([*first, *ran()]) == ["one", "two"]
+    assert end.facts["state"] == "complete"
 
 
 def test_parameters_are_filled_into_commands_and_file_names(run):

@@ -131,6 +131,7 @@ def run_command(
     )  # fmt: skip
     given += [word for change in set_ or () for word in ("--set", change)]
     given += [word for change in parameters or () for word in ("--set-param", change)]
+    given += [word for what in force or () for word in ("--force", what)]
     given += [word for line in wrap or () for word in ("--wrap", line)]
     given += ["--track-programs"] if track_programs else []
     given += targets or []
