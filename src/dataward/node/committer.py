@@ -107,9 +107,10 @@ class Committer:
             self._tell_won(commit, answer.generation)
             self._stop(answer.rivals, commit.task, answer.generation)
             self.state.outbox.let_go(commit.task)
-        self.herald.deliver(
-            Notice(commit.task, answer.generation, False, answer.children, answer.copies)
-        )
+        if answer.children:
+            self.herald.deliver(
+                Notice(commit.task, answer.generation, False, answer.children, answer.copies)
+            )
 
     def _tell_won(self, commit: Commit, generation: int) -> None:
         if commit.recalled:
@@ -136,7 +137,8 @@ class Committer:
         elif answer.final:
             self._finished(fail, TaskState.FAILED, answer.generation)
             self._stop(answer.rivals, fail.task, answer.generation + 1)
-            self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
+            if answer.children:
+                self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
             self.state.outbox.let_go(fail.task)
         else:
             # The node still holds the task and tries again, unless it was told to stop meanwhile.

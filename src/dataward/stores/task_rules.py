@@ -170,7 +170,7 @@ class TaskRules:
             output.id: {} if output.id in op.absent else {op.node: None}
             for output in record.spec.outputs
         }
-        self._put_in_outbox(op.task, now)
+        self._see_children_told(record, now)
         self.complete += 1
 
     def _catch_up(self, record: TaskRecord, op: Commit | Fail, now: float) -> None:
@@ -226,6 +226,13 @@ class TaskRules:
             self._empty_outbox(record.spec.id)  # whoever sends the last notice will queue the task
             if record.failed_parent:
                 self._give_up(record, now)
+
+    def _see_children_told(self, record: TaskRecord, now: float) -> None:
+        """Put a task that has ended in the outbox, unless there is no child to be told of it."""
+        if record.spec.children:
+            self._put_in_outbox(record.spec.id, now)
+        else:
+            self._empty_outbox(record.spec.id)
 
     def _put_in_outbox(self, task: TaskId, now: float) -> None:
         self._empty_outbox(task)  # so that the task goes to the end: oldest first
