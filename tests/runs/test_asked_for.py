@@ -2,12 +2,14 @@
 
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 
 import pytest
 
 from dataward import WorkflowBuilder
+from dataward.live.fitting import LEAD_SECONDS, OUTCOME_SECONDS
 from runs.real_runs import OUTPUTS, RUN_DIRECTORY, arguments_for, end_of, hashes, started
 
 
@@ -130,6 +132,51 @@ def test_a_forced_run_that_was_interrupted_goes_on_with_what_was_forced_and_has_
     assert "--force one --force two" in interrupted.facts["resume"]
     assert sorted([*first, *ran()]) == ["one", "two"]
     assert end.facts["state"] == "complete"
+
+
+def test_a_run_whose_events_cannot_be_written_where_asked_has_not_begun(run):
+    Path("file").touch()
+
+    end = run(two_branches(), "--events", "file/below", text=True)
+
+    assert (end.code, ran()) == (4, [])
+    assert "cannot write file/below" in end.err
+    assert not (RUN_DIRECTORY / "1").exists()
+
+
+def test_events_do_not_replace_the_workflow(run):
+    wf = two_branches()
+
+    end = run(wf, "--events", "w.json", text=True)
+
+    assert end.code == 2
+    assert "w.json is the workflow itself; name another file to write to" in end.err
+    assert run(wf).code == 0
+
+
+def test_the_settings_that_are_listed_have_the_values_that_a_run_has(run):
+    end = run(two_branches(), "--set", "nosuch=1", text=True)
+
+    assert f"lead_seconds={LEAD_SECONDS:g}" in end.err
+    assert f"outcome_seconds={OUTCOME_SECONDS:g}" in end.err
+
+
+def test_a_target_that_looks_like_an_option_is_named_so_that_the_run_can_go_on(run):
+    wf = two_that_wait()
+    wf.command("cat one > -x", inputs=["one"], outputs=["-x"], id="last")
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+
+    process = started([*arguments_for(wf, []), "--", "-x"])
+    Path("began").read_bytes()
+    os.kill(process.pid, signal.SIGINT)
+    Path("go").write_bytes(b"")
+    interrupted = end_of(process)
+    Path("go").unlink()
+
+    assert interrupted.facts["resume"].endswith("-- -x")
+    words = shlex.split(interrupted.facts["resume"])[1:]
+    assert end_of(started([*words[:-2], "--json", *words[-2:]])).facts["state"] == "complete"
 
 
 def test_parameters_are_filled_into_commands_and_file_names(run):

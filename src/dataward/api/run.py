@@ -127,7 +127,8 @@ def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
     machine = Slice(request.nodes, request.slots or os.cpu_count() or 1)
     runner = RunnerSettings(time_limit_seconds=request.time_limit_seconds)
     named = found_strategy(request.strategy)
-    known = {**values_of(runner), **settings_of(named)}
+    fitting = fitted(named, machine)
+    known = {**values_of(runner), **settings_of(named), **settings_of(fitting)}
     useless = [name for name in known if why_useless(name, named, machine)]
     check_names(changes, known, useless)
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
@@ -138,7 +139,7 @@ def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
         runner = runner.for_measured()
     return RunOptions(
         machine=machine,
-        strategy=changed_strategy(fitted(named, machine), for_node),
+        strategy=changed_strategy(fitting, for_node),
         runner=change_settings(runner, for_runner),
         retries=request.retries,
         keep=parse_keep(request.keep),
