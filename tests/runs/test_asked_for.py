@@ -3,14 +3,21 @@
 import json
 import os
 import shlex
-import signal
 from pathlib import Path
 
 import pytest
 
 from dataward import WorkflowBuilder
 from dataward.live.fitting import LEAD_SECONDS, OUTCOME_SECONDS
-from runs.real_runs import OUTPUTS, RUN_DIRECTORY, arguments_for, end_of, hashes, started
+from runs.real_runs import (
+    OUTPUTS,
+    RUN_DIRECTORY,
+    arguments_for,
+    end_of,
+    hashes,
+    interrupt,
+    started,
+)
 
 
 def two_branches() -> WorkflowBuilder:
@@ -119,17 +126,17 @@ def test_a_forced_run_that_was_interrupted_goes_on_with_what_was_forced_and_has_
     for pipe in ("began", "go"):
         os.mkfifo(pipe)
 
-    process = started(arguments_for(two_that_wait(), options))
+    process = started(arguments_for(two_that_wait(), options, json=False))
     Path("began").read_bytes()  # waits until the first of them writes to it
-    os.kill(process.pid, signal.SIGINT)
+    interrupt(process)
     Path("go").write_bytes(b"")
-    interrupted = end_of(process)
+    interrupted = end_of(process, is_json=False)
     Path("go").unlink()
     first = ran()
     end = run(two_that_wait(), *options, "--resume")
 
-    assert interrupted.facts["state"] == "interrupted"
-    assert "--force one --force two" in interrupted.facts["resume"]
+    assert "two: interrupted" in interrupted.out
+    assert "--force one --force two" in interrupted.out
     assert sorted([*first, *ran()]) == ["one", "two"]
     assert end.facts["state"] == "complete"
 
@@ -167,15 +174,15 @@ def test_a_target_that_looks_like_an_option_is_named_so_that_the_run_can_go_on(r
     for pipe in ("began", "go"):
         os.mkfifo(pipe)
 
-    process = started([*arguments_for(wf, []), "--", "-x"])
+    process = started([*arguments_for(wf, [], json=False), "--", "-x"])
     Path("began").read_bytes()
-    os.kill(process.pid, signal.SIGINT)
+    interrupt(process)
     Path("go").write_bytes(b"")
-    interrupted = end_of(process)
+    said = end_of(process, is_json=False).out
     Path("go").unlink()
 
-    assert interrupted.facts["resume"].endswith("-- -x")
-    words = shlex.split(interrupted.facts["resume"])[1:]
+    assert said.endswith("-- -x\n")
+    words = shlex.split(said.rpartition("go on with: dataward ")[2])
     assert end_of(started([*words[:-2], "--json", *words[-2:]])).facts["state"] == "complete"
 
 

@@ -15,6 +15,7 @@ from runs.real_runs import (
     RUN_DIRECTORY,
     arguments_for,
     end_of,
+    interrupt,
     log_line,
     ran,
     started,
@@ -288,18 +289,18 @@ def test_an_interrupted_run_is_not_complete_if_a_task_has_read_what_is_not_there
         os.mkfifo(pipe)
 
     wf, options = a_maker_that_never_writes_the_same(), ["--keep", "final"]
-    process = started(arguments_for(wf, options))
+    process = started(arguments_for(wf, options, json=False))
     Path("began").read_bytes()  # waits until the second task writes to it
-    os.kill(process.pid, signal.SIGINT)
+    interrupt(process)
     Path("go").write_bytes(b"")  # the second task ends
-    interrupted = end_of(process)
+    interrupted = end_of(process, is_json=False)
     let_go()
     end = run(wf, *options, "--resume")
 
-    assert interrupted.facts["state"] == "interrupted"
     assert interrupted.code == 130
-    assert interrupted.facts["unfinished"] == 1
-    assert "--resume" in interrupted.facts["resume"]
+    assert interrupted.out.startswith("moody: interrupted")
+    assert "1 unfinished" in interrupted.out
+    assert "--resume" in interrupted.out
     assert end.facts["state"] == "complete"
     assert (OUTPUTS / "first").read_text() == (OUTPUTS / "second").read_text()
 
