@@ -161,6 +161,17 @@ def test_events_do_not_replace_the_workflow(run):
     assert run(wf).code == 0
 
 
+def test_a_run_with_a_task_too_wide_for_its_slots_has_not_begun(run):
+    wf = WorkflowBuilder("wide")
+    wf.command("true", id="t", cores=3)
+
+    end = run(wf, "--slots", "2", text=True)
+
+    assert end.code == 2
+    assert "a task needs 3 cores, but no node has more than 2" in end.err
+    assert not RUN_DIRECTORY.exists()
+
+
 def test_the_settings_that_are_listed_have_the_values_that_a_run_has(run):
     end = run(two_branches(), "--set", "nosuch=1", text=True)
 

@@ -22,6 +22,7 @@ from dataward.model.events import Event
 from dataward.model.parameters import with_parameters
 from dataward.model.workflow import Workflow
 from dataward.model.wrapping import wrapped
+from dataward.plan.adage import check_width
 from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
 from dataward.runs.launching import launched
@@ -113,6 +114,7 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
     if request.track_programs:
         workflow = with_programs(workflow)
     workflow, asked = asked_for(workflow, source, request.targets, request.force)
+    check_width([options.machine.slots], workflow)
     directory = RunDirectory(request.out or Path(f"{stem_of(source)}.run"))
     if request.resume and not directory.exists():
         raise SettingError(f"{directory.path} holds no run to resume; run without --resume")

@@ -72,11 +72,11 @@ def reading_file(file: Path) -> Iterator[None]:
             raise FormatError(str(file), str(error)) from error
 
 
-def check_spares(file: Path, *written: Path | None) -> None:
-    """Raise SettingError if one of the files to be written is the workflow's own file."""
+def check_spares(file: Path, *written: Path | None, what: str = "the workflow") -> None:
+    """Raise SettingError if one of the files to be written is the one that is read."""
     for path in written:
         if path is not None and path.exists() and file.exists() and path.samefile(file):
-            raise SettingError(f"{path} is the workflow itself; name another file to write to")
+            raise SettingError(f"{path} is {what} itself; name another file to write to")
 
 
 def _is_large(file: Path) -> bool:
