@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dataward.model.answers import Begun, Refusal, Refused
+from dataward.model.estimate import estimate_of
 from dataward.model.events import AttemptBegan, InputsStaged
 from dataward.model.ids import AttemptId
 from dataward.model.operations import Begin, OutputFile, QueueEntry, TaskSpec
@@ -38,8 +39,8 @@ class Executor:
     async def run(self) -> None:
         attempts = self.state.attempts
         while True:
-            while len(attempts) >= self.capacity.attempts_max:
-                await attempts.one_over()
+            while not self.capacity.may_begin(len(attempts), attempts.staged):
+                await attempts.one_moved_on()
             entry = await self._next_entry()
             self.state.outbox.load_changed()
             await attempts.over(entry.task)
@@ -139,7 +140,7 @@ class Executor:
         spec, began = begun.spec, self.world.kernel.now()
         staged = await self.depot.bring(begun)
         if staged.moved_bytes:
-            self.state.learned.moved(self.world.kernel.now() - began)
+            self.state.learned.moved(self.world.kernel.now() - began, staged.moved_bytes)
         try:
             self._staged(spec.id, attempt, staged)
             result = await self._execute(spec, attempt)
@@ -167,6 +168,7 @@ class Executor:
             self._advanced(spec.id, attempt, TaskState.RUNNING, at)
             self.state.attempts.start(spec.id)
 
+        await self._give_way(spec)
         await self.capacity.take(spec)
         try:
             result = await self.world.runner.run(spec, attempt, on_start)
@@ -178,6 +180,23 @@ class Executor:
             self.state.learned.ran(result.wall_seconds)
         tell_measured(self.world, spec.id, attempt, result)
         return result
+
+    async def _give_way(self, spec: TaskSpec) -> None:
+        """Leave free cores to more urgent tasks whose inputs are still coming, but not for long.
+
+        Otherwise a task that is staged a moment too late might wait for one that runs for hours.
+        """
+        attempts, kernel = self.state.attempts, self.world.kernel
+        attempts.stage(spec.id)
+        if not self.capacity.give_way_share:
+            return
+        given = estimate_of(spec.estimated_seconds, spec.estimated_spread)
+        expected = self.state.times.expected_seconds(given, spec.type)
+        until = kernel.now() + self.capacity.give_way_share * expected
+        while (left := until - kernel.now()) > 0:
+            if self.capacity.has_cores_for(attempts.staging_before(spec.priority) + spec.cores):
+                return
+            await attempts.one_moved_on(left)
 
     def _staged(self, task: TaskId, attempt: AttemptId, staged: Staged) -> None:
         now, node = self.world.kernel.now(), self.world.node

@@ -2,7 +2,16 @@
 
 from collections.abc import Collection
 
-from dataward.model.messages import Confirm, Message, Stop, WorkQueued
+from dataward.model.messages import (
+    Confirm,
+    FetchOver,
+    HoldOn,
+    MayFetch,
+    Message,
+    Stop,
+    WantFile,
+    WorkQueued,
+)
 from dataward.model.operations import LetGo, Release
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.binding import Binder
@@ -18,6 +27,7 @@ from dataward.node.mover import NodeParts
 from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
 from dataward.node.rules import Rules
+from dataward.node.serving import Serving
 from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -38,6 +48,7 @@ class Node:
         )
         self._placer = placer = Placer(world, store, homes)
         self._depot = depot = Depot(world, settings, store, state.outbox)
+        self._serving = Serving(world, settings)
         self._herald = herald = Herald(world, store, state.outbox, placer)
         setbacks = Setbacks(world, settings, store, state, placer, herald)
         self._committer = Committer(world, store, state, depot, herald, setbacks)
@@ -121,6 +132,7 @@ class Node:
         return {
             **self._state.loose_ends(),
             **self._depot.loose_ends(),
+            **self._serving.loose_ends(),
             **self._capacity.loose_ends(),
             **self._herald.loose_ends(),
             **self._mover.loose_ends(),
@@ -147,6 +159,12 @@ class Node:
                 self._world.kernel.spawn(self._give_up(message), f"{self._world.node} give up")
         elif isinstance(message, Stop):
             self._stop(message)
+        elif isinstance(message, WantFile):
+            self._serving.on_want(message)
+        elif isinstance(message, FetchOver):
+            self._serving.on_over(message)
+        elif isinstance(message, MayFetch | HoldOn):
+            self._depot.on_message(message)
         else:
             self._mover.on_message(message)
 

@@ -5,13 +5,14 @@ from dataward.strategies import adage, matrix, static
 from dataward.strategies.albatross import ALBATROSS
 from dataward.strategies.cloudkon import CLOUDKON
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
+from dataward.strategies.dataward import DATAWARD
 from dataward.strategies.sparrow import SPARROW
 from dataward.strategies.strategy import Strategy
 from dataward.strategies.worker_centric import WORKER_CENTRIC
 from dataward.strategies.workqueue import WORKQUEUE
 
 ALL = (
-    *adage.ALL, *matrix.ALL, *static.ALL,
+    DATAWARD, *adage.ALL, *matrix.ALL, *static.ALL,
     ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC, DATA_DIFFUSION,
 )  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
