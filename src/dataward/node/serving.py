@@ -74,6 +74,7 @@ class Serving:
 
     def loose_ends(self) -> dict[str, int]:
         """How many nodes wait for a file or fetch one, as far as this node knows."""
+        self._forget_silent(self._world.kernel.now())
         return {"nodes that want files": len(self._requests)}
 
     def on_want(self, message: WantFile) -> None:
@@ -89,7 +90,9 @@ class Serving:
         elif request.source is not None:
             self._tell(recipient, request.source)  # the first answer may be lost
         request.hear(now)
-        self._forget_silent(now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + self._silent_seconds
+            self._forget_silent(now)
         self._serve(message.file)
         if request.source is None:
             self._world.network.send(message.node, HoldOn(message.number))
@@ -158,9 +161,6 @@ class Serving:
 
     def _forget_silent(self, now: float) -> None:
         """Forget nodes that have said nothing for long: they are dead, or their end was lost."""
-        if now < self._sweep_at:
-            return
-        self._sweep_at = now + self._silent_seconds
         for recipient, request in list(self._requests.items()):
             if request.heard_at + self._silent_seconds <= now:
                 self._end(recipient)

@@ -37,6 +37,8 @@ DATAWARD = Strategy(
     "a plan that knows links; cores and files go to what is most urgent, work to who is sooner",
     links_by_rank,
     settings=NodeSettings(
+        lease_seconds=30.0,
+        validation_seconds=10.0,
         backups_max=1,
         precedence=Precedence.URGENCY,
         staging_ahead=4,
