@@ -1003,7 +1003,7 @@ def test_an_outbox_that_nobody_can_empty_does_not_keep_others_from_being_found(s
 
 def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
     again, other = names_on_one_shard(store, 2)
-    store.submit(a_task(again), a_task(other))
+    store.submit(a_task(again, children=["c"]), a_task(other, children=["c"]))
     store.begin(again, "n1.1.1")
     store.take_over(again, "n1")
     store.clock.move(1.0)
@@ -1020,7 +1020,7 @@ def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
 
 
 def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_others(store):
-    store.submit(a_task("a"))
+    store.submit(a_task("a", children=["b"]))
     store.begin("a", "n1.1.1")
     store.take_over("a", "n1")
     store.clock.move(STALE)
@@ -1033,6 +1033,19 @@ def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_o
 
     assert not after_the_hold.undelivered
     assert store.patrol().untold() == ["a"]
+
+
+def test_a_task_without_children_leaves_the_outbox_when_it_is_complete(store):
+    """There is nobody to be told."""
+    store.submit(a_task("a"), a_task("b"))
+    store.complete("a")
+    store.begin("b", "n1.1.1")
+    store.take_over("b", "n1")  # ready again, and in no queue
+    store.commit("b", "n2.1.1")
+
+    store.clock.move(STALE)
+
+    assert not store.patrol().undelivered
 
 
 def test_word_that_an_earlier_generation_was_told_does_not_empty_the_outbox(store):

@@ -119,6 +119,30 @@ def test_an_order_that_came_back_to_wait_is_not_told_to_have_begun():
     assert asyncio.run(main()) == []
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_order_behind_one_that_came_back_is_told_of_its_start(is_late):
+    """Whether the order before it came back along with the report of the first, or after that."""
+    starts: list[float] = []
+    reports = [(1, Report(ended_at=5.0)), (2, Report(not_begun=True))]
+
+    async def main() -> None:
+        process = a_line(PassesOn())
+        first, second, third = a_pending(1, []), a_pending(2, []), a_pending(3, starts)
+        for pending in (first, second, third):
+            process.give(pending)
+        over = asyncio.ensure_future(first.over())
+        await asyncio.sleep(0)
+
+        process.data_received(framed(reports[:1] if is_late else reports))
+        await over
+        if is_late:
+            process.data_received(framed(reports[1:]))
+
+    asyncio.run(main())
+
+    assert starts == [5.0]
+
+
 def test_an_order_whose_forerunner_was_called_off_just_as_it_ended_is_told_of_its_start():
     async def main() -> list[float]:
         two = await TwoInLine.made()

@@ -163,7 +163,7 @@ class TaskRules:
             output.id: {} if output.id in op.absent else {op.node: None}
             for output in record.spec.outputs
         }
-        self.outboxes.fill(op.task, now)
+        self._see_children_told(record, now)
         self.complete += 1
 
     def _catch_up(self, record: TaskRecord, op: Commit | Fail, now: float) -> None:
@@ -219,6 +219,13 @@ class TaskRules:
             self.outboxes.empty(record.spec.id)  # whoever sends the last notice will queue the task
             if record.failed_parent:
                 self._give_up(record, now)
+
+    def _see_children_told(self, record: TaskRecord, now: float) -> None:
+        """Put a task that has ended in the outbox, unless there is no child to be told of it."""
+        if record.spec.children:
+            self.outboxes.fill(record.spec.id, now)
+        else:
+            self.outboxes.empty(record.spec.id)
 
     def _release(self, op: Release, now: float) -> Answer:
         record = self.tasks.get(op.task)
