@@ -1,6 +1,7 @@
 """`dataward simulate`: a table for people, JSON for programs, and events for other commands."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -308,11 +309,41 @@ def test_a_workflow_whose_tasks_take_no_time_is_simulated(dataward: Dataward) ->
     assert (row["complete"], row["lower_bound_seconds"]) == (2, 0.0)
 
 
+def test_tasks_can_be_removed_at_a_time(dataward: Dataward) -> None:
+    asked = ("--remove", "left@1.5s", "--remove", "split@2h", "--nodes", "2")
+
+    for_people = dataward("simulate", "diamond.json", *asked)
+    for_programs = dataward("simulate", "diamond.json", *asked, "--json")
+
+    assert for_people.code == ExitCode.OK
+    assert re.search(r"^tasks removed +2$", for_people.out, re.MULTILINE)
+    assert "adage: split had ended by 2 h 00 min; it was not removed" in for_people.err
+    (row,) = json.loads(for_programs.out)
+    assert (row["complete"], row["failed"], row["removed"]) == (2, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("removal", "problem"),
+    [
+        ("left", "'left' does not say when: write TASK@SECONDS"),
+        ("lft@3", "has no task 'lft'; did you mean 'left'?"),
+        ("left@soon", "'soon' is not a duration"),
+    ],
+)
+def test_a_removal_that_makes_no_sense_is_refused(
+    removal: str, problem: str, dataward: Dataward
+) -> None:
+    said = dataward("simulate", "diamond.json", "--remove", removal)
+
+    assert said.code in (ExitCode.USAGE, ExitCode.BAD_INPUT)
+    assert problem in said.err
+
+
 def test_a_simulation_that_does_not_end_is_our_fault_and_names_its_seed(
     dataward: Dataward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never_ends(simulation: Simulation) -> None:
-        raise Stuck(simulation.seed, 3000.0, complete=3, tasks=4)
+        raise Stuck(simulation.seed, 3000.0, ended=3, tasks=4)
 
     monkeypatch.setattr(Simulation, "run", never_ends)
 

@@ -18,6 +18,7 @@ from dataward.model.operations import (
     Notify,
     Postpone,
     Release,
+    Remove,
     Reopen,
     Submit,
     TaskSpec,
@@ -159,6 +160,24 @@ def test_a_task_whose_parent_failed_while_it_ran_fails_when_it_would_have_to_wai
     assert place.known("t").state is TaskState.FAILED
     assert [(n.task, n.failed) for n in place.asked(Notify)] == [("c", True)]
     assert [event.task for event in place.told(TaskFinished)] == ["t", "c"]
+    assert not place.is_held()
+
+
+@pytest.mark.parametrize("end", [TaskState.FAILED, TaskState.REMOVED])
+def test_a_task_that_must_wait_for_what_will_never_run_again_ends_even_if_that_was_forgotten(
+    end: TaskState,
+) -> None:
+    place = Place(READS_P)
+    place.have(Reopen("p", 1))
+    if end is TaskState.FAILED:
+        place.have(Begin("p", "n2.1.1", "n2"), Fail("p", "n2.1.1", "it broke"))
+    else:
+        place.have(Remove("p"))
+
+    place.lose_inputs()
+
+    assert place.known("t").state is end
+    assert [(event.task, event.state) for event in place.told(TaskFinished)] == [("t", end)]
     assert not place.is_held()
 
 

@@ -16,11 +16,13 @@ from dataward.stores.shard import Shard
 from sim.broken_shards import (
     BROKEN_SHARDS,
     CommitsTwice,
+    CompletesTheRemoved,
     CountsNotices,
     ForgetsClaims,
     NeverRedelivers,
     OrphansTheLiving,
     SeizesTheLiving,
+    SparesTheYoung,
     WithoutFence,
 )
 
@@ -58,6 +60,12 @@ GUARDS: dict[type[Shard], list[Rule]] = {
     ForgetsClaims: [
         rules.test_a_claim_repeated_is_answered_alike_and_takes_nothing_more,
         rules.test_a_claim_that_comes_after_a_later_one_takes_nothing,
+    ],
+    CompletesTheRemoved: [
+        rules.test_a_removed_task_never_completes,
+    ],
+    SparesTheYoung: [
+        rules.test_a_child_that_waits_is_removed_when_it_hears_of_its_parents_removal,
     ],
 }
 

@@ -147,6 +147,8 @@ def run_command(
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:
         raise SystemExit(ExitCode.FAILED)
+    if end.state is RunState.PARTIAL:
+        raise SystemExit(ExitCode.PARTIAL)
 
 
 def _time_limit_seconds(text: str) -> float:

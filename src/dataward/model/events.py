@@ -43,6 +43,7 @@ class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
     failed: int
     messages: int
     store_calls: int
+    removed: int = 0
 
 
 class NodeJoined(msgspec.Struct, frozen=True, array_like=True, tag="node-joined"):

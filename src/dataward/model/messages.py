@@ -3,6 +3,7 @@
 import msgspec
 
 from dataward.model.ids import AttemptId, NodeId
+from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId, TaskId
 
 
@@ -11,7 +12,7 @@ class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """``generation`` is complete: drop queue entries and attempts for it or for an earlier one."""
+    """``generation`` has ended: drop queue entries and attempts for it or for an earlier one."""
 
     task: TaskId
     generation: int
@@ -22,6 +23,20 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
 
     task: TaskId
     attempt: AttemptId
+
+
+class TellChildren(msgspec.Struct, frozen=True, tag="tell-children"):
+    """This task was removed: tell its children, which are removed with it, and so on."""
+
+    task: TaskId
+    generation: int
+    children: tuple[TaskId, ...]
+
+
+class Stock(msgspec.Struct, frozen=True, tag="stock"):
+    """Bring these files in while nothing else is being brought in: tasks here will read them."""
+
+    files: tuple[InputFile, ...]
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
@@ -137,4 +152,4 @@ class Bid(msgspec.Struct, frozen=True, tag="bid"):
 
 MoverMessage = Ask | Steal | Stolen | Reserve | Handed | Offer | Bid
 FileMessage = WantFile | MayFetch | HoldOn | FetchOver
-Message = WorkQueued | Stop | Confirm | FileMessage | MoverMessage
+Message = WorkQueued | Stop | Confirm | TellChildren | Stock | FileMessage | MoverMessage

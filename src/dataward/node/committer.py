@@ -120,8 +120,9 @@ class Committer:
             self._stop(answer.rivals, commit.task, answer.generation)
             self.state.outbox.let_go(commit.task)
         if answer.children:
+            end = TaskState.COMPLETE
             self.herald.deliver(
-                Notice(commit.task, answer.generation, False, answer.children, answer.copies)
+                Notice(commit.task, answer.generation, end, answer.children, answer.copies)
             )
 
     def _tell_won(self, commit: Commit, generation: int) -> None:
@@ -147,10 +148,10 @@ class Committer:
         if not isinstance(answer, Failing):
             self.state.outbox.let_go(fail.task)
         elif answer.final:
-            self._finished(fail, TaskState.FAILED, answer.generation)
-            self._stop(answer.rivals, fail.task, answer.generation + 1)
-            if answer.children:
-                self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
+            end, generation = TaskState.FAILED, answer.generation
+            self._finished(fail, end, generation)
+            self._stop(answer.rivals, fail.task, generation + 1)
+            self.herald.deliver(Notice(fail.task, generation, end, answer.children, ()))
             self.state.outbox.let_go(fail.task)
         else:
             # The node still holds the task and tries again, unless it was told to stop meanwhile.

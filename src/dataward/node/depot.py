@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from dataward.model.answers import Begun, Standing
@@ -71,6 +72,8 @@ class Depot:
 
     def __post_init__(self) -> None:
         self._fetcher = Fetcher(self.world, self.settings, self.store)
+        # Set while no file is on its way here, but not before `recover` has taken the files over.
+        self.is_quiet = self.world.kernel.flag()
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
@@ -105,6 +108,7 @@ class Depot:
             self._hold(file.id, _Held(file.size_bytes, file.owner, original=file.written))
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
+        self.is_quiet.set()
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
         """The tasks whose outputs here count: those in the journal, and those the store knows of.
@@ -210,16 +214,19 @@ class Depot:
             return failure
         return None
 
-    async def _fetch(self, urgency: float, file: InputFile, sources: list[NodeId]) -> None:
+    async def _fetch(
+        self, urgency: float, file: InputFile, sources: list[NodeId], *, may_evict: bool = True
+    ) -> None:
         while (arriving := self._arriving.get(file.id)) is not None:
             await arriving.wait()
         if file.id in self._held:
             return
         arrival = self._arriving[file.id] = self.world.kernel.flag()
+        self.is_quiet.clear()
         try:
             await self._fetcher.turn(urgency, file)
             try:
-                self.make_room(file.size_bytes)
+                self.make_room(file.size_bytes, may_evict=may_evict)
                 self.used_bytes += file.size_bytes
                 try:
                     await self._fetcher.fetch(urgency, file, sources)
@@ -231,7 +238,20 @@ class Depot:
             self._keep_copy(file)
         finally:
             del self._arriving[file.id]
+            if not self._arriving:
+                self.is_quiet.set()
             arrival.set()
+
+    async def stock(self, file: InputFile) -> None:
+        """Bring in a file that no task has asked for yet, if it can be had and there is room.
+
+        No other file is evicted for it.
+        """
+        if not self.settings.caching or file.id in self._held:
+            return
+        with suppress(InputLost, TransferFailed, DiskFull):
+            sources = await self._fetcher.sources([file], ())
+            await self._fetch(inf, file, sources[file.id], may_evict=False)
 
     def _keep_copy(self, file: InputFile) -> None:
         """Hold a file that has arrived, and tell the others, unless it will not stay.
@@ -325,14 +345,14 @@ class Depot:
 
     # --- room ------------------------------------------------------------------------------------
 
-    def make_room(self, size_bytes: int) -> None:
+    def make_room(self, size_bytes: int, *, may_evict: bool = True) -> None:
         """Evict files until there is room, least recently used first. Raises DiskFull."""
         excess = self.used_bytes + size_bytes - self.world.disk.capacity_bytes
         if excess <= 0:
             return
         evictable: list[FileId] = []
         for file, held in self._held.items():
-            if excess <= 0:
+            if excess <= 0 or not may_evict:
                 break
             if not held.original and file not in self._pins:
                 evictable.append(file)

@@ -135,7 +135,7 @@ class ShardPatrol:
                 self.world, found.task, found.winner, TaskState.COMPLETE, found.generation
             )
         self.herald.deliver(
-            Notice(found.task, found.generation, found.failed, found.children, found.copies)
+            Notice(found.task, found.generation, found.state, found.children, found.copies)
         )
 
     def _report_again(self, findings: Findings) -> None:

@@ -6,8 +6,8 @@ from typing import cast
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Look, Notify, Postpone, Release, TaskSpec
-from dataward.model.states import FINAL, AttemptOutcome, TaskState
+from dataward.model.operations import Look, Postpone, Release, TaskSpec, notice_of_end
+from dataward.model.states import FINAL, IN_VAIN, AttemptOutcome
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
 from dataward.node.placer import Placer
@@ -50,8 +50,9 @@ class Setbacks:
         reopened = await self.placer.reopen(generations, had_them)
         standing = await self._postpone(task, attempt, generations, reopened)
         tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
-        if standing.state is TaskState.FAILED:
-            self.herald.cascade(standing)  # a parent failed meanwhile, so waiting made it fail
+        if standing.state in IN_VAIN:
+            # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
+            self.herald.cascade(standing)
         if standing.needs_node:
             self.state.queue.put(entry_for(standing))
             await self.placer.are_placed([standing])
@@ -70,11 +71,12 @@ class Setbacks:
             Postpone(task, attempt, parent, generation)
             for parent, generation in generations.items()
         ]
-        # If a producer has already run again, but the task's shard forgot the notice, repeat it.
+        # If a producer has already run again, or will never, but the task's shard forgot the notice
+        # of that, repeat the notice.
         notices = [
-            Notify(task, producer.task, producer.generation, copies=producer.copies)
-            for producer in reopened
-            if producer.state is TaskState.COMPLETE
+            notice_of_end(task, p.task, p.generation, p.state, p.copies)
+            for p in reopened
+            if p.state in FINAL
         ]
         answers = await self.store.call([*waits, *notices, Look(task)])
         return cast(Standing, answers[-1])

@@ -21,7 +21,14 @@ from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.runs.preparation import Preparer
-from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
+from dataward.runs.run_directory import (
+    RunDirectory,
+    RunFacts,
+    RunRecord,
+    RunState,
+    ended_state,
+    new_facts,
+)
 from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.watcher import Watcher
@@ -179,7 +186,11 @@ class RecordedRun:
         facts = msgspec.structs.replace(facts, state=state, makespan_seconds=seconds)
         if outcome is not None:
             facts = msgspec.structs.replace(
-                facts, complete=outcome.complete, skipped=outcome.skipped, failed=outcome.failed
+                facts,
+                complete=outcome.complete,
+                skipped=outcome.skipped,
+                failed=outcome.failed,
+                removed=outcome.removed,
             )
         record.write_facts(facts)
 
@@ -198,4 +209,4 @@ class RecordedRun:
 def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:
     if is_interrupted:
         return RunState.INTERRUPTED
-    return RunState.FAILED if outcome.failed else RunState.COMPLETE
+    return ended_state(outcome.failed, outcome.removed)

@@ -28,6 +28,7 @@ from dataward.model.operations import (
     Probe,
     Recount,
     Recounted,
+    Remove,
     TaskSpec,
     shard_of,
 )
@@ -47,7 +48,7 @@ OffLoop = Callable[[Work, Done], None]
 with the error if there was one. It is given one piece of work at a time."""
 
 # With `shares_fate`, only calls with one of these operations wait until the disk has the record.
-OUTCOMES = frozenset({Commit, Fail})
+OUTCOMES = frozenset({Commit, Fail, Remove})
 
 # Records that no call waits for are written with the next outcome, or once there are this many.
 RECORDS_UNAWAITED_MAX = 1000
@@ -115,6 +116,7 @@ class ShardState(msgspec.Struct, array_like=True):
     _leases: list[tuple[float, NodeId]]
     _lease_listed: dict[NodeId, float]
     _forgotten: int = 0
+    removed: int = 0
 
 
 _FIELDS = ShardState.__struct_fields__

@@ -106,7 +106,7 @@ class PatrolRules(TaskRules, NodeRules):
                 Undelivered(
                     task=task,
                     generation=record.generation,
-                    failed=record.state is TaskState.FAILED,
+                    state=record.state,
                     placement=0 if record.state in FINAL else record.placement,
                     children=record.spec.children,
                     copies=record.known_copies(),

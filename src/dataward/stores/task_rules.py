@@ -33,11 +33,12 @@ from dataward.model.operations import (
     Postpone,
     Recount,
     Release,
+    Remove,
     Reopen,
     Replicate,
     Submit,
 )
-from dataward.model.states import FINAL, PROGRESS, TaskState
+from dataward.model.states import FINAL, IN_VAIN, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.outboxes import Outboxes
 from dataward.stores.task_record import AttemptRecord, TaskRecord
@@ -52,6 +53,7 @@ class TaskRules:
         self.epoch = 0  # grows when acknowledged writes are lost
         self.complete = 0
         self.failed = 0
+        self.removed = 0
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
         self._submitted: list[TaskId] = []  # in order, without the first `_forgotten` ones
@@ -60,6 +62,11 @@ class TaskRules:
         # Attempts with the time they were last given to a patrol (at first: begun), oldest first.
         # Ended attempts may still be listed; a patrol skips them.
         self._begun: OrderedDict[AttemptId, tuple[TaskId, float]] = OrderedDict()
+
+    @property
+    def ended(self) -> int:
+        """How many tasks have ended, in any way."""
+        return self.complete + self.failed + self.removed
 
     # --- tasks: from submission to commit --------------------------------------------------------
 
@@ -189,7 +196,7 @@ class TaskRules:
             record.failures[op.attempt] = final
             if final:
                 record.failed_parent = None
-                self._give_up(record, now)
+                self._end_in_vain(record, TaskState.FAILED, now)
             else:
                 self._settle(record, now)
         final = record.failures[op.attempt]
@@ -201,24 +208,43 @@ class TaskRules:
             rivals=tuple(record.holders) if final else (),
         )
 
-    def _give_up(self, record: TaskRecord, now: float) -> None:
-        record.move(TaskState.FAILED, now)
+    def _end_in_vain(self, record: TaskRecord, end: TaskState, now: float) -> None:
+        """The only place where a task fails or is removed, which nothing takes back."""
+        record.move(end, now)
         # Otherwise a late `Delivered` for the previous end would clear this outbox.
         record.generation += 1
         record.attempts.clear()
         self.outboxes.fill(record.spec.id, now)
-        self.failed += 1
+        self.failed += end is TaskState.FAILED
+        self.removed += end is TaskState.REMOVED
+
+    def _remove(self, op: Remove, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        self._remove_unless_final(record, now)
+        return self._standing(record, granted=record.state is TaskState.REMOVED)
+
+    def _remove_unless_final(self, record: TaskRecord, now: float) -> None:
+        if record.state in FINAL:
+            return
+        if record.state is not TaskState.WAITING:
+            record.hold(record.spec.preferred)  # where the task waits, unless a rule sent it away
+        self._end_in_vain(record, TaskState.REMOVED, now)
 
     def _settle(self, record: TaskRecord, now: float) -> None:
         """Recompute the state from the remaining attempts.
 
-        A task that would have to wait though a parent has failed, fails.
+        A task that would have to wait though a parent has failed, fails. So it is removed if a
+        parent was.
         """
         record.settle(now)
         if record.state is TaskState.WAITING:
             self.outboxes.empty(record.spec.id)  # whoever sends the last notice will queue the task
             if record.failed_parent:
-                self._give_up(record, now)
+                self._end_in_vain(record, TaskState.FAILED, now)
+            elif record.removed_parent:
+                self._end_in_vain(record, TaskState.REMOVED, now)
 
     def _see_children_told(self, record: TaskRecord, now: float) -> None:
         """Put a task that has ended in the outbox, unless there is no child to be told of it."""
@@ -251,6 +277,8 @@ class TaskRules:
             return self._unknown(op.task)
         if op.failed:
             return self._heed_failure(record, op, now)
+        if op.removed:
+            return self._heed_removal(record, op, now)
         known = record.notices.get(op.parent, 0)
         if op.generation >= known:
             for copy in op.copies:
@@ -265,12 +293,20 @@ class TaskRules:
 
     def _heed_failure(self, record: TaskRecord, op: Notify, now: float) -> Answer:
         """Fail with the parent, unless an attempt is under way: that one may yet succeed."""
-        if record.state is not TaskState.FAILED:
+        if record.state not in IN_VAIN:
             record.failed_parent = record.failed_parent or op.parent
         if record.state in (TaskState.WAITING, TaskState.READY):
-            self._give_up(record, now)
+            self._end_in_vain(record, TaskState.FAILED, now)
         failed = record.state is TaskState.FAILED
         return self._standing(record, granted=failed and record.failed_parent == op.parent)
+
+    def _heed_removal(self, record: TaskRecord, op: Notify, now: float) -> Answer:
+        """Be removed with the parent, unless the task is complete: then if it has to wait again."""
+        if record.state not in IN_VAIN:
+            record.removed_parent = record.removed_parent or op.parent
+        self._remove_unless_final(record, now)
+        removed = record.state is TaskState.REMOVED
+        return self._standing(record, granted=removed and record.removed_parent == op.parent)
 
     def _delivered(self, op: Delivered, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -325,7 +361,7 @@ class TaskRules:
         record = self.tasks.get(op.task)
         if record is None:
             return self._unknown(op.task)
-        is_it = 0 < op.generation == record.generation and record.state is not TaskState.FAILED
+        is_it = 0 < op.generation == record.generation and record.state not in IN_VAIN
         if is_it and record.state is TaskState.COMPLETE:
             record.winner = NOBODY
             record.copies.clear()
@@ -351,8 +387,9 @@ class TaskRules:
                 record.waiting_for += 1
         self._settle(record, now)
         self._see_it_placed(record, now)
-        in_vain = record.state is TaskState.FAILED and bool(record.failed_parent)
-        return self._standing(record, granted=in_vain)
+        failed = record.state is TaskState.FAILED and record.failed_parent is not None
+        removed = record.state is TaskState.REMOVED and record.removed_parent is not None
+        return self._standing(record, granted=failed or removed)
 
     def _add_copies(self, op: AddCopies, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -409,7 +446,8 @@ class TaskRules:
             more_backups=record.backups < spec.backups_max,
             live_attempts=len(record.attempts),
             placement=record.placement,
-            children=spec.children if record.state is TaskState.FAILED else (),
+            children=spec.children if record.state in IN_VAIN else (),
+            holders=tuple(record.holders) if record.state is TaskState.REMOVED else (),
             copies=record.known_copies() if files else (),
             inputs=spec.inputs if files else (),
             input_copies=tuple(record.input_copies.values()) if files else (),
