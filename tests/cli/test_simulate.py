@@ -175,6 +175,17 @@ def test_a_platform_file_takes_the_place_of_equal_nodes(dataward: Dataward) -> N
 # --- files ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("option", ["--events", "--plot"])
+def test_what_is_written_does_not_replace_the_workflow(dataward: Dataward, option: str) -> None:
+    before = Path("montage.json").read_bytes()
+
+    said = dataward("simulate", "montage.json", option, "./montage.json")
+
+    assert said.code == 2
+    assert "is the workflow itself" in said.err
+    assert Path("montage.json").read_bytes() == before
+
+
 def test_events_are_written_and_can_be_read(dataward: Dataward) -> None:
     said = dataward("simulate", "montage.json", "--events", "run.events", "--json")
 

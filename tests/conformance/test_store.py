@@ -1013,6 +1013,21 @@ def test_nothing_a_removed_tasks_attempt_does_has_any_effect(store):
     assert store.take_over("a", "n2").state is REMOVED
 
 
+def test_a_removed_task_never_completes(store):
+    standing_at(store, RUNNING)
+    store.remove("a")
+
+    store.commit("a", "n2.1.1")
+
+    assert store.state("a") is REMOVED
+
+
+def test_a_child_that_waits_is_removed_when_it_hears_of_its_parents_removal(store):
+    store.submit(a_task("child", parents=["a"]))
+
+    assert store.notify("child", "a", removed=True).state is REMOVED
+
+
 def test_a_removed_task_is_not_begun_replicated_or_run_again(store):
     standing_at(store, READY)
     generation = store.remove("a").generation
@@ -1231,7 +1246,7 @@ def test_an_outbox_that_nobody_can_empty_does_not_keep_others_from_being_found(s
 
 def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
     again, other = names_on_one_shard(store, 2)
-    store.submit(a_task(again), a_task(other))
+    store.submit(a_task(again, children=["c"]), a_task(other, children=["c"]))
     store.begin(again, "n1.1.1")
     store.take_over(again, "n1")
     store.clock.move(1.0)
@@ -1248,7 +1263,7 @@ def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
 
 
 def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_others(store):
-    store.submit(a_task("a"))
+    store.submit(a_task("a", children=["b"]))
     store.begin("a", "n1.1.1")
     store.take_over("a", "n1")
     store.clock.move(STALE)
@@ -1261,6 +1276,19 @@ def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_o
 
     assert not after_the_hold.undelivered
     assert store.patrol().untold() == ["a"]
+
+
+def test_a_task_without_children_leaves_the_outbox_when_it_is_complete(store):
+    """There is nobody to be told."""
+    store.submit(a_task("a"), a_task("b"))
+    store.complete("a")
+    store.begin("b", "n1.1.1")
+    store.take_over("b", "n1")  # ready again, and in no queue
+    store.commit("b", "n2.1.1")
+
+    store.clock.move(STALE)
+
+    assert not store.patrol().undelivered
 
 
 def test_word_that_an_earlier_generation_was_told_does_not_empty_the_outbox(store):

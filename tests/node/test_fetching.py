@@ -6,11 +6,11 @@ import pytest
 
 from dataward.kernel.fibers import VirtualFiber
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
-from dataward.model.operations import InputFile
+from dataward.model.operations import AddCopies, Begin, Commit, Copy, InputFile, Submit
 from dataward.node.fetching import Fetcher
 from dataward.node.serving import SILENT_ROUNDS
 from dataward.world import InputLost
-from node.fake_world import FakeWorld
+from node.fake_world import FakeWorld, a_task
 
 LARGE, SMALL = 1000, 10
 
@@ -36,6 +36,27 @@ class Place(FakeWorld):
 
     def ends(self) -> list[tuple[str, bool]]:
         return [(node, over.arrived) for node, over in self.sent(FetchOver)]
+
+
+# --- where from ----------------------------------------------------------------------------------
+
+
+def test_the_store_is_asked_who_has_each_file_and_a_file_that_nobody_has_is_nowhere() -> None:
+    place = Place()
+    place.have(
+        Submit(a_task("p", writes=["f", "g", "h"])),
+        Begin("p", "n1.1.1", "n1"),
+        Commit("p", "n1.1.1", "n1", (), 1, absent=("h",)),
+        AddCopies("p", (Copy("g", "n2"),)),
+    )
+    files, found = [InputFile(name, SMALL, "p") for name in "fgh"], []
+
+    async def ask() -> None:
+        found.append(await place.fetcher.sources(files, ()))
+
+    place.start(ask())
+
+    assert found == [{"f": ["n1"], "g": ["n1", "n2"], "h": []}]
 
 
 # --- asking --------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ MUTATIONS = [
     Mutation(WithoutFence, FaultPlan(partitions=4), "after losing its lease"),
     Mutation(CountsNotices, FaultPlan(store_silence=0.1), "before its parent"),
     Mutation(
-        NeverRedelivers, FaultPlan(crash=1.0, crash_seconds=30.0, store_loss=0.3), "only", tasks=60
+        NeverRedelivers, FaultPlan(crash=1.0, crash_seconds=30.0, store_loss=0.2), "only", tasks=60
     ),
     Mutation(OrphansTheLiving, FaultPlan(), "while its lease still holds"),
     Mutation(SeizesTheLiving, FaultPlan(), "while its lease still holds", lease_seconds=2.0),

@@ -76,7 +76,13 @@ def simulate_command(
     """
     from dataward.api.simulate import cores_for, lower_bound_seconds, parse_removals
     from dataward.api.strategy import changed_strategies
-    from dataward.cli.output import print_json, print_warnings, reading_file, stderr_console
+    from dataward.cli.output import (
+        check_spares,
+        print_json,
+        print_warnings,
+        reading_file,
+        stderr_console,
+    )
     from dataward.cli.simulating import (
         chosen_platform,
         draw_results,
@@ -92,6 +98,7 @@ def simulate_command(
     chosen = changed_strategies(strategy, set_ or [])
     if len(chosen) > 1 and events:
         raise SettingError("--events records one run: give one strategy")
+    check_spares(file, events, plot)
     parse_faults(faults)
     known = parse_estimates(estimates)
     with reading_file(file):

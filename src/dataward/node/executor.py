@@ -6,13 +6,13 @@ from dataward.model.answers import Begun, Refusal, Refused
 from dataward.model.estimate import estimate_of
 from dataward.model.events import AttemptBegan, InputsStaged
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Begin, OutputFile, QueueEntry, TaskSpec
+from dataward.model.operations import Begin, QueueEntry, TaskSpec
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
-from dataward.node.depot import Depot, Staged, as_committed
-from dataward.node.recall import input_changed, wanted_gone
+from dataward.node.depot import Depot, Staged
+from dataward.node.recall import recall
 from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -115,24 +115,14 @@ class Executor:
             await self.setbacks.on_disk_full(begun.spec, attempt, str(error))
 
     def _recalls(self, begun: Begun, attempt: AttemptId) -> bool:
-        """Whether what an earlier run wrote is proposed, since the task would read the same again.
-
-        What is gone of that, nobody makes again until a task needs it: then it is an input lost.
-        """
-        spec, earlier = begun.spec, begun.spec.earlier
-        if earlier is None or begun.generation > 1:
+        """Whether the task need not run: what it wrote in an earlier run is proposed instead."""
+        task, found = begun.spec.id, recall(begun, self.depot)
+        if found is None:
             return False
-        found: list[OutputFile] = []
-        why = input_changed(earlier, as_committed(spec.inputs, begun.copies))
-        if not why:
-            found = self.depot.recall(spec.id, earlier.outputs)
-            why = wanted_gone(earlier, found)
-        if why:
-            self.depot.discard_outputs(found)
-            tell_due(self.world, spec.id, why)
+        if found.due:
+            tell_due(self.world, task, found.due)
             return False
-        absent = tuple(file.id for file in earlier.outputs if file not in found)
-        self.state.outbox.recall(spec.id, attempt, earlier.outputs, absent)
+        self.state.outbox.recall(task, attempt, found.outputs, found.absent)
         return True
 
     async def _carry(self, begun: Begun, attempt: AttemptId) -> None:

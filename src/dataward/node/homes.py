@@ -1,7 +1,16 @@
 """Which node a task goes to: whoever has a task that needs a node asks `Homes`.
 
-A strategy supplies the rule. The rule is a plain function of the task, the occasion, and a view of
-the nodes; `Homes` makes that view.
+1. Before the run, the strategy's plan says which node each task prefers (`TaskSpec.preferred`); for
+   ADAGE that is the node where the task would end first (`plan/adage.py`).
+2. When a task is submitted ready, becomes ready, has lost its node, is reopened or finds no room,
+   `Homes.find` asks the strategy's home rule: a plain function of the task, the occasion, and a
+   view of the nodes, which `Homes` makes. The task is then queued at that node.
+3. A task that waits may still go to another node: the strategy's mover takes it there. ADAGE's
+   mover gives tasks to the node that `receiver` names.
+
+ADAGE's rule is here; strategies with a static plan, like HEFT's, follow it too. Which rule another
+strategy follows is in the strategy's file; those rules are in the files ``..._home`` and
+``..._homes`` of this room.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -95,18 +95,25 @@ class Setbacks:
 
     async def on_disk_full(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         """Send the task to another node. A node that is alone waits for room, for a while."""
-        if not self.placer.homes.is_alone:
-            await self._send_elsewhere(spec, attempt, reason)
-        elif self._may_wait_for_room(spec.id):
-            await self.on_transfer_failed(spec, attempt, reason)
-        else:
+        if self.is_hopeless(spec.id):
             tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
             self.state.outbox.fail(spec.id, attempt, reason)
+        elif self.is_alone:
+            await self.on_transfer_failed(spec, attempt, reason)
+        else:
+            await self._send_elsewhere(spec, attempt, reason)
 
-    def _may_wait_for_room(self, task: TaskId) -> bool:
-        """Whether to try once more: there may be room by then."""
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other node that a task could be sent to."""
+        return self.placer.homes.is_alone
+
+    def is_hopeless(self, task: TaskId) -> bool:
+        """Whether a task that found no room is not tried again; each question counts as a try."""
+        if not self.is_alone:
+            return False
         self._no_room[task] = self._no_room.get(task, 0) + 1
-        return self._no_room[task] <= self.settings.full_disk_tries
+        return self._no_room[task] > self.settings.full_disk_tries
 
     async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         standing = await self.store.ask(Release(spec.id, attempt), Standing)
@@ -114,3 +121,27 @@ class Setbacks:
         if standing.needs_node:
             await self.placer.place_for_good([standing], Occasion.NO_ROOM)
         self.state.outbox.let_go(spec.id)
+
+    # --- a disk that lost what was stored --------------------------------------------------------
+
+    def on_unsynced(self, standing: Standing, *, stays: bool) -> None:
+        """Have a task run again whose outputs could not be synced; its attempt is released.
+
+        The task ``stays`` if there is no other node. Returns at once: a fiber does the waiting.
+        """
+        spawn, node = self.world.kernel.spawn, self.world.node
+        if stays and standing.needs_node:
+            spawn(self._queue_later(standing), f"{node} waits for room")
+            return
+        self.state.outbox.let_go(standing.task)
+        if standing.needs_node:
+            # Until the task is placed, it is in its shard's outbox: a crash here loses nothing.
+            place = self.placer.place_for_good([standing], Occasion.NO_ROOM)
+            spawn(place, f"{node} sends elsewhere")
+
+    async def _queue_later(self, standing: Standing) -> None:
+        identity = self.state.identity
+        incarnation = identity.incarnation
+        await self.world.kernel.sleep(self.settings.retry_seconds_max)
+        if identity.incarnation == incarnation and standing.task in identity.holdings:
+            self.state.queue.put(entry_for(standing))

@@ -135,6 +135,7 @@ def _check_nodes(nodes: int) -> None:
 
 
 def check_width(cores: list[int], workflow: Workflow) -> None:
+    """Raise SettingError if a task needs more cores than any node has."""
     widest = int(workflow.cores.max())
     if max(cores) < widest:
         raise SettingError(f"a task needs {widest} cores, but no node has more than {max(cores)}")

@@ -79,11 +79,13 @@ class RecordedRun:
     def run(self, stack: ExitStack, events: Path | None) -> RunEnding:
         """Run, or resume. If anything is raised, the record says that the run was interrupted."""
         preparer = self._look_at_inputs()
+        # Opened first: a run that cannot write its events has not begun.
+        others = [EventFileWriter(events)] if events else []
+        for other in others:
+            stack.callback(other.close)
         record, facts = self._resumed() if self._resume else self._begun()
-        files = [EventFileWriter(record.events, append=True)]
-        files += [EventFileWriter(events)] if events else []
-        for file in files:
-            stack.callback(file.close)
+        files = [EventFileWriter(record.events, append=True), *others]
+        stack.callback(files[0].close)
         watcher = self._watcher
         watcher.begin(self._progress)
         stack.callback(watcher.close)

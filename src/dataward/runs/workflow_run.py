@@ -150,11 +150,12 @@ class WorkflowRun:
         keeping = Keeping(self._options.keep.bytes_in(self._directory.path))
         while True:
             try:
-                prepared = self._preparer.prepare(outcomes, self._options.machine.node_ids)
+                node_ids = self._options.machine.node_ids
+                prepared = self._preparer.prepare(outcomes, node_ids, self._complete())
                 self._emit_decision(prepared, is_first=not outcomes)
                 publish_known(prepared, self._preparer.is_wanted, self._publisher)
                 self._was_reopened = False
-                if prepared.remaining is not None:
+                if prepared.remaining is not None and not self._interrupts:
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
             finally:
                 close_pools(pools.values())
@@ -263,10 +264,17 @@ class WorkflowRun:
             session.client(), session.homes(), list(specs), {}, session.send, kernel, self._emit
         )
 
+    def _complete(self) -> set[TaskId]:
+        """The tasks that this run has run, and that need not run again."""
+        return {task for task, state in self._finished.items() if state is TaskState.COMPLETE}
+
     def _must_decide_again(self) -> bool:
-        """Whether a file was made again, and may differ, that tasks had read who did not run."""
+        """Whether a file was made again, and may differ, that tasks had read who did not run.
+
+        Also if the run was interrupted: it is not complete then if such a task is due.
+        """
         in_vain = any(state in IN_VAIN for state in self._finished.values())
-        return self._was_reopened and not in_vain and not self._interrupts
+        return self._was_reopened and not in_vain
 
     def _ended(self, outcomes: Mapping[TaskId, Outcome], budget_bytes: float) -> RunOutcome:
         states = list(self._finished.values())

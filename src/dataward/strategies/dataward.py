@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
+from dataward.node.homes import AdageHome
 from dataward.node.offering import Offering
 from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings, Precedence
@@ -47,6 +48,7 @@ DATAWARD = Strategy(
         window_bytes=1e8,
         uploads_max=1,
     ),
+    home=AdageHome(),
     order=TakeOrder.REPLICAS_TOO,
     mover=Offering(),
 )
