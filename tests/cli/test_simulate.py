@@ -227,8 +227,8 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        (["--strategy", "best"], "there are adage, adage-no-order"),
-        (["--strategy", ","], "there are adage"),
+        (["--strategy", "best"], "there are dataward, adage, adage-no-order"),
+        (["--strategy", ","], "there are dataward, adage"),
         (["--faults", "bad-luck"], "there are none, crashes, stragglers, chaos, crash=..."),
         (["--faults", "crash"], "there are none"),
         (["--faults", "crash=often"], "takes a number, not 'often'"),
