@@ -89,6 +89,15 @@ def test_strips_side_by_side_have_the_figures_of_table_2_in_small(tasks, strips)
     assert len(readers(workflow)) / tasks == pytest.approx(53_390 / 6_000, rel=0.01)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("length", [20, 25, 30, 40, 200])
+def test_strips_may_be_short(length, seed):
+    workflow = generate("coadd", 2 * length, seed=seed, strips=2)
+
+    assert (readers(workflow) >= 1).all()
+    assert workflow.inputs.degrees().mean() == pytest.approx(78.4327, rel=0.01)
+
+
 def test_strips_take_turns_and_share_nothing():
     workflow = generate("coadd", 1_200, seed=1, strips=4)
     rows = [set(row) for row in workflow.inputs.rows()]

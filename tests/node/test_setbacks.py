@@ -24,6 +24,7 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.states import AttemptOutcome, TaskState
+from dataward.node.identity import Holding
 from dataward.world import InputLost
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -319,3 +320,39 @@ def test_it_is_let_go_of_and_sent_nowhere_if_a_rival_has_it(stays: bool) -> None
     assert not place.asked(Enqueue)
     assert not place.state.queue
     assert not place.is_held()
+
+
+# --- replicas ------------------------------------------------------------------------------------
+
+
+def a_place_of_a_replica(spec: TaskSpec) -> Place:
+    place = Place(spec)
+    holding = place.state.identity.holdings[spec.id]
+    entry = a_queue_entry(spec.id, replica=True)
+    place.state.identity.holdings[spec.id] = Holding(entry, holding.ticket)
+    return place
+
+
+def test_a_replica_for_which_there_is_no_room_is_a_replica_elsewhere() -> None:
+    place = a_place_of_a_replica(a_task())
+
+    fill(place)
+
+    assert [[e.replica for e in op.entries] for op in place.asked(Enqueue)] == [[True]]
+
+
+def test_a_replica_that_is_tried_again_is_a_replica_still() -> None:
+    place = a_place_of_a_replica(a_task())
+
+    place.do(failing(place))
+
+    assert place.state.queue.take() == a_queue_entry("t", replica=True)
+
+
+def test_a_replica_whose_inputs_were_made_again_is_a_replica_still() -> None:
+    place = a_place_of_a_replica(READS_P)
+    place.have(Reopen("p", 1), Begin("p", "n2.1.1", "n2"), Commit("p", "n2.1.1", "n2", (), 2))
+
+    place.lose_inputs()
+
+    assert place.state.queue.take() == a_queue_entry("t", replica=True)

@@ -240,6 +240,15 @@ def test_tasks_are_taken_from_the_dead_again_if_an_adopter_died_or_a_shard_forgo
         check_healing(a_run(again, crashes=1), 7)
 
 
+def test_tasks_are_taken_from_nodes_that_could_not_join_but_not_from_others() -> None:
+    every = Healing(taken_over=20)
+
+    check_healing(a_run(every, partitions=1, unjoined=2), seed=0)
+    for trouble in ({"unjoined": 2}, {"partitions": 1, "unjoined": 1}, {"partitions": 2}):
+        with pytest.raises(InvariantBroken, match="taken_over is 20"):
+            check_healing(a_run(every, **trouble), seed=0)
+
+
 def test_a_task_counts_as_reopened_even_if_the_node_died_before_it_could_tell() -> None:
     tally = HealingTally(Simulation(equal_tasks(1), uniform_platform(1), adage()))
     shard, lost = Shard(0), Reopen("t0", 1)

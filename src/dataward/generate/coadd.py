@@ -13,6 +13,7 @@ tasks. Each strip then has the first 6,000 tasks' figures in small, whatever its
 """
 
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.random import RandomState
@@ -112,10 +113,26 @@ def views(random: RandomState, tasks: int, first: Stretch = FIRST) -> tuple[Coun
     count, arrival = np.concatenate(counts), np.concatenate(arrivals)
     leaving = np.concatenate([[0], count[:-1]]) + arrival - count
     begin = np.repeat(np.arange(made), arrival)
-    end = np.full(files, made)
-    departures = np.repeat(np.arange(made), leaving)
-    end[np.argsort(np.concatenate(keys), kind="stable")[: len(departures)]] = departures
-    return begin, end
+    return begin, departures(np.concatenate(keys), arrival, leaving)
+
+
+def departures(keys: NDArray[np.float64], arrival: Counts, leaving: Counts) -> Counts:
+    """For every file, the first task that does not see it: those with the least keys go first.
+
+    Only what is in view can go. On a short strip, where views shrink fast, a file that has not come
+    yet may have a lesser key.
+    """
+    turns = keys.tolist()
+    end = [len(arrival)] * len(turns)
+    seen: list[tuple[float, int]] = []
+    first = 0
+    for task, (new, gone) in enumerate(zip(arrival.tolist(), leaving.tolist(), strict=True)):
+        for _ in range(gone):
+            end[heappop(seen)[1]] = task
+        for file in range(first, first + new):
+            heappush(seen, (turns[file], file))
+        first += new
+    return np.array(end)
 
 
 def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:

@@ -107,8 +107,9 @@ class DepotDisk:
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         """List a task's outputs as this node's; its commit is proposed only after this.
 
-        The runner process has renamed them into the depot. Small ones are hashed already, and safe
-        after the next `sync`; large ones (no digest yet) are hashed and safe when this returns.
+        Small files and packed directories have been hashed and put into the depot by the runner
+        process, and are safe after the next `sync`. Large files (no digest yet) lie beside it; they
+        are hashed, named and safe when this returns.
         """
         outputs = self._written.pop(task.id)
         places: list[Place] = []

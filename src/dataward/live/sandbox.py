@@ -104,7 +104,10 @@ class Sandbox:
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
-        """The declared outputs, now in the depot. Raises BadOutput before any is moved."""
+        """The declared outputs, taken out: large ones beside the depot, all others into it.
+
+        Raises BadOutput before any is moved.
+        """
         places = {os.path.dirname(name) or os.curdir for name in outputs}
         if not all(os.access(place, os.W_OK | os.X_OK) for place in places):
             open_directories(self.directory)  # the task has closed one, or not made it at all

@@ -3,7 +3,7 @@
 A million tasks with three million edges fit in some 20 MB this way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,11 @@ class Adjacency:
 
     def row(self, index: int) -> Indices:
         return self.targets[self.starts[index] : self.starts[index + 1]]
+
+    def lister(self) -> Callable[[int], list[int]]:
+        """A faster ``row`` that returns a list; all rows as lists would take a gigabyte."""
+        starts, targets = self.starts.tolist(), self.targets
+        return lambda row: targets[starts[row] : starts[row + 1]].tolist()
 
     def rows(self) -> Iterator[list[int]]:
         """Every row as a plain list; faster than ``row`` for a Python loop over all edges."""

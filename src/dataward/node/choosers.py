@@ -1,6 +1,6 @@
 """Which task of a pool a node is given. Choosers that look at data are in `data_choosers`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -20,8 +20,11 @@ class Chooser(Protocol):
         """Take note of files that have gone from a node."""
         ...
 
-    def choose(self, node: NodeId) -> TaskId:
-        """The task for this node, which leaves the pool. There must be one."""
+    def choose(self, node: NodeId) -> TaskId | None:
+        """The task for this node, which leaves the pool; None if none of them is for this node.
+
+        There must be a task in the pool.
+        """
         ...
 
 
@@ -33,17 +36,31 @@ class FirstCome:
         self._heap: list[tuple[float, TaskId, int]] = []
         self._stays = 0
 
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __reversed__(self) -> Iterator[TaskId]:
+        """The tasks, the one that came last first."""
+        return reversed(self._tasks)
+
     async def update(self, changes: Changes) -> None:
         self.note(changes)
 
     def note(self, changes: Changes) -> None:
         """What `update` does: this chooser need not wait for anything."""
         for task in changes.went:
-            self._tasks.pop(task, None)
+            self.remove(task)
         for entry in changes.came:
-            self._stays += 1
-            self._tasks[entry.task] = self._stays
-            heappush(self._heap, (entry.priority, entry.task, self._stays))
+            self.add(entry.task, entry.priority)
+
+    def add(self, task: TaskId, priority: float) -> None:
+        self._stays += 1
+        self._tasks[task] = self._stays
+        heappush(self._heap, (priority, task, self._stays))
+
+    def remove(self, task: TaskId) -> None:
+        """A task has left; nothing happens if it is not here."""
+        self._tasks.pop(task, None)
 
     def on_evicted(self, node: NodeId, files: Sequence[FileId]) -> None:
         """This chooser does not look at files."""

@@ -1,6 +1,7 @@
 """Gives tasks of a node's pool to the nodes that asked for some, which a chooser picks."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,8 +12,17 @@ from dataward.model.operations import QueueEntry, Shelf
 from dataward.node.choosers import Chooser
 from dataward.node.handing_over import hand_over
 from dataward.node.mover import NodeParts
+from dataward.node.pool import Changes
 
 Given = dict[NodeId, list[QueueEntry]]
+
+
+class Question(NamedTuple):
+    """A node wants so many tasks; ``since`` is when it first asked, and ``until`` ends patience."""
+
+    tasks: int
+    since: float
+    until: float
 
 
 @dataclass
@@ -24,45 +34,67 @@ class Dispenser:
     parts: NodeParts
     chooser: Chooser
     patience_seconds: float  # how long a question is remembered
-    _asked: dict[NodeId, tuple[int, float]] = field(default_factory=dict)  # tasks, until when
-
-    def __post_init__(self) -> None:
-        self._is_asked = self.parts.world.kernel.flag()
+    _asked: dict[NodeId, Question] = field(default_factory=dict)
 
     def on_ask(self, question: Ask) -> None:
         """Remember the question; a later one of the same node replaces it, in the same place."""
         self.chooser.on_evicted(question.node, question.evicted)
+        known = self._asked.get(question.node)
         if not question.tasks:
             self._asked.pop(question.node, None)
             return
-        until = self.parts.world.kernel.now() + self.patience_seconds
-        self._asked[question.node] = (question.tasks, until)
-        self._is_asked.set()
+        now = self.parts.world.kernel.now()
+        since = now if known is None or known.until < now else known.since
+        self._asked[question.node] = Question(question.tasks, since, now + self.patience_seconds)
+        self.parts.state.pool.due.set()
 
     async def run(self) -> None:
-        pool = self.parts.state.pool
+        """Look whenever a task has come or a node has asked."""
+        due = self.parts.state.pool.due
         while True:
-            await self._is_asked.wait()
-            await pool.grown.wait()
-            while changes := pool.changes():
-                await self.chooser.update(changes)
-            await hand_out(self.parts, self._matched())
-            if not self._asked:
-                self._is_asked.clear()
+            await due.wait()
+            due.clear()
+            if self._asked:
+                await self.dispense()
+
+    async def dispense(self) -> None:
+        """Give the tasks of the pool to the nodes that have asked, as far as the chooser does."""
+        await self.catch_up()
+        await hand_out(self.parts, self._matched())
+
+    async def catch_up(self) -> None:
+        """Let the chooser know what is in the pool."""
+        while changes := self.parts.state.pool.changes():
+            await self.note(changes)
+
+    async def note(self, changes: Changes) -> None:
+        await self.chooser.update(changes)
 
     def _matched(self) -> Given:
         """The tasks to be given to each node; they have left the pool."""
         pool, now = self.parts.state.pool, self.parts.world.kernel.now()
         given: Given = {}
-        while pool and self._asked:
-            node, (tasks, until) = next(iter(self._asked.items()))
-            del self._asked[node]
-            if until < now:
-                continue
-            while pool and len(given.setdefault(node, [])) < tasks:
-                given[node].append(pool.take(self.chooser.choose(node)))
+        for node, question in list(self._asked.items()):
+            if not pool:
+                break
+            if question.until < now:
+                del self._asked[node]
+            elif entries := self._taken(node, question.tasks):
+                given[node] = entries
+                del self._asked[node]
         pool.changes()  # what was just taken, the chooser knows
         return given
+
+    def _taken(self, node: NodeId, tasks: int) -> list[QueueEntry]:
+        """Up to so many tasks for a node, taken out of the pool."""
+        pool = self.parts.state.pool
+        entries: list[QueueEntry] = []
+        while pool and len(entries) < tasks:
+            task = self.chooser.choose(node)
+            if task is None:
+                break
+            entries.append(pool.take(task))
+        return entries
 
 
 async def hand_out(parts: NodeParts, given: Given) -> None:

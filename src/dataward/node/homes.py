@@ -38,7 +38,7 @@ class View:
     """What a rule is told of the nodes.
 
     ``here`` is the node that asks, or the name of a client. ``loads_seconds`` has the nodes that
-    were asked and are up, and ``here``; it is empty if no node was asked.
+    were asked and are up, and the node that asks; it is empty if no node was asked.
     ``learned`` is what the node that asks has learned.
     """
 

@@ -25,6 +25,11 @@ class Identity:
     holdings: dict[TaskId, Holding] = field(default_factory=dict)
     _attempts: int = 0
 
+    @property
+    def attempts(self) -> int:
+        """How many attempts this node has begun so far."""
+        return self._attempts
+
     def next_attempt(self) -> AttemptId:
         self._attempts += 1
         return attempt_id(self.node, self.incarnation, self._attempts)

@@ -129,6 +129,11 @@ class Node:
         return self._state.queue.hungry.is_set()
 
     @property
+    def attempts_begun(self) -> int:
+        """How many attempts this node has begun so far."""
+        return self._state.identity.attempts
+
+    @property
     def pooled(self) -> Collection[TaskId]:
         """The tasks that the node keeps for others to ask for."""
         return self._state.pool.tasks()

@@ -112,6 +112,15 @@ class Overlaps:
             site.references[:count],
         )
 
+    def inputs_of(self, task: TaskId) -> tuple[InputFile, ...]:
+        """What a task that is here reads."""
+        return self._inputs[self._places[task]]
+
+    def overlap_of(self, inputs: Iterable[InputFile], node: NodeId) -> int:
+        """How much a node has of files that maybe no task here reads."""
+        held, is_bytes = self._site(node).references_of, self._measure is Measure.BYTES
+        return sum(file.size_bytes if is_bytes else 1 for file in inputs if file.id in held)
+
     # --- tasks -----------------------------------------------------------------------------------
 
     def add(self, task: TaskId, inputs: Sequence[InputFile]) -> None:

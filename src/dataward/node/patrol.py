@@ -6,8 +6,10 @@ round. A patrol asks the shard what got stuck, and the shard's rules (`stores/pa
 declare nodes dead whose leases ran out. For a few seconds the store gives what one patrol found to
 no other patrol; if the node dies meanwhile, the next patrol finds it.
 
-So a dead node's tasks are taken over by whichever node patrols its shard next. That node runs none
-of them itself: it fences the dead node, and queues the tasks where `Homes` says.
+So a dead node's tasks are taken over by whichever node next patrols the shard that keeps the dead
+node's lease. It does not keep them: it has every task refuse what the dead incarnation may still
+ask (`TakeOver`), then queues the tasks where `Homes` says, which may be itself. So no task ends
+twice. A node that is cut off and lives may go on running a task until it hears that it is dead.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, TaskPlaced, TaskReopened
 from dataward.model.ids import NodeId
@@ -24,22 +26,33 @@ class Placer:
     homes: Homes
 
     async def place(
-        self, tasks: Iterable[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
+        self,
+        tasks: Iterable[Standing],
+        occasion: Occasion,
+        avoid: Collection[NodeId] = (),
+        *,
+        replica: bool = False,
     ) -> None:
-        """Queue tasks that need a node, each once."""
+        """Queue tasks that need a node, each once; as replicas if other nodes have them too."""
         needy = list({task.task: task for task in tasks}.values())
         homes = await self.homes.find(needy, occasion, avoid)
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, homes, strict=True):
-            by_node.setdefault(home.node, []).append(entry_for(task, home.shelf))
+            entry = msgspec.structs.replace(entry_for(task, home.shelf), replica=replica)
+            by_node.setdefault(home.node, []).append(entry)
         chosen = {task.task: home for task, home in zip(needy, homes, strict=True)}
         await self.send(by_node, occasion, chosen)
 
     async def place_for_good(
-        self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
+        self,
+        tasks: Sequence[Standing],
+        occasion: Occasion,
+        avoid: Collection[NodeId] = (),
+        *,
+        replica: bool = False,
     ) -> None:
         """Queue tasks that had become ready again, and empty their outboxes."""
-        await self.place(tasks, occasion, avoid)
+        await self.place(tasks, occasion, avoid, replica=replica)
         await self.are_placed(tasks)
 
     async def place_again(self, task: TaskId) -> None:

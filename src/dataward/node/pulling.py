@@ -32,9 +32,12 @@ class Pulling:
         """What decides, at a keeper, which task a node is given."""
         return FirstCome()
 
+    def dispenser(self, parts: NodeParts) -> Dispenser:
+        """What gives the tasks of a keeper's pool away."""
+        return Dispenser(parts, self.chooser(parts), 2 * self.ask_seconds_max)
+
     def at(self, parts: NodeParts) -> "PullMover":
-        patience_seconds = 2 * self.ask_seconds_max
-        dispenser = Dispenser(parts, self.chooser(parts), patience_seconds)
+        dispenser = self.dispenser(parts)
         evictions = Evictions()
         parts.depot.watch(evictions)
         return PullMover(Puller(parts, self, dispenser, evictions), dispenser)

@@ -3,10 +3,19 @@
 from dataclasses import dataclass, field
 from typing import cast
 
+import msgspec
+
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Look, Postpone, Release, TaskSpec, notice_of_end
+from dataward.model.operations import (
+    Look,
+    Postpone,
+    QueueEntry,
+    Release,
+    TaskSpec,
+    notice_of_end,
+)
 from dataward.model.states import FINAL, IN_VAIN, AttemptOutcome
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
@@ -54,7 +63,7 @@ class Setbacks:
             # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
             self.herald.cascade(standing)
         if standing.needs_node:
-            self.state.queue.put(entry_for(standing))
+            self.state.queue.put(self._again(standing))
             await self.placer.are_placed([standing])
         else:
             self.state.outbox.let_go(task)
@@ -89,7 +98,7 @@ class Setbacks:
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if standing.needs_node:
-            self.state.queue.put(entry_for(standing))
+            self.state.queue.put(self._again(standing))
         else:
             self.state.outbox.let_go(spec.id)
 
@@ -119,7 +128,8 @@ class Setbacks:
         standing = await self.store.ask(Release(spec.id, attempt), Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         if standing.needs_node:
-            await self.placer.place_for_good([standing], Occasion.NO_ROOM)
+            replica = self._is_replica(spec.id)
+            await self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)
         self.state.outbox.let_go(spec.id)
 
     # --- a disk that lost what was stored --------------------------------------------------------
@@ -136,7 +146,8 @@ class Setbacks:
         self.state.outbox.let_go(standing.task)
         if standing.needs_node:
             # Until the task is placed, it is in its shard's outbox: a crash here loses nothing.
-            place = self.placer.place_for_good([standing], Occasion.NO_ROOM)
+            replica = self._is_replica(standing.task)
+            place = self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)
             spawn(place, f"{node} sends elsewhere")
 
     async def _queue_later(self, standing: Standing) -> None:
@@ -144,4 +155,15 @@ class Setbacks:
         incarnation = identity.incarnation
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if identity.incarnation == incarnation and standing.task in identity.holdings:
-            self.state.queue.put(entry_for(standing))
+            self.state.queue.put(self._again(standing))
+
+    # --- replicas --------------------------------------------------------------------------------
+
+    def _is_replica(self, task: TaskId) -> bool:
+        """Whether this node holds the task as a replica: another node has it as its own."""
+        holding = self.state.identity.holdings.get(task)
+        return holding is not None and holding.entry.replica
+
+    def _again(self, task: Standing) -> QueueEntry:
+        """The entry of a task that is tried once more here; a replica stays a replica."""
+        return msgspec.structs.replace(entry_for(task), replica=self._is_replica(task.task))

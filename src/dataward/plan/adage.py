@@ -3,7 +3,7 @@
 Here are ADAGE's critical-path plan and two simple plans to compare it with.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappush, heapreplace
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dataward.errors import SettingError
-from dataward.model.adjacency import Adjacency, Indices
+from dataward.model.adjacency import Indices
 from dataward.model.workflow import Seconds, Workflow
 from dataward.plan.critical_path import latest_starts
 
@@ -338,7 +338,8 @@ def _assign(
     count = len(workflow)
     preferred = [0] * count
     ends = [0.0] * count
-    inputs, outputs, parents = map(_rows, (workflow.inputs, workflow.outputs, workflow.parents))
+    inputs, outputs = workflow.inputs.lister(), workflow.outputs.lister()
+    parents = workflow.parents.lister()
     sizes = workflow.size_bytes.tolist()
     runtimes, widths = workflow.runtime_seconds.tolist(), workflow.cores.tolist()
     for task in order:
@@ -357,12 +358,6 @@ def _assign(
         for file in outputs(task):
             copies.add(file, node)
     return preferred, max(ends)
-
-
-def _rows(joined: Adjacency) -> Callable[[int], list[int]]:
-    """A faster ``joined.row`` that returns a list; all rows as lists would take a gigabyte."""
-    starts, targets = joined.starts.tolist(), joined.targets
-    return lambda row: targets[starts[row] : starts[row + 1]].tolist()
 
 
 def _weighed(

@@ -23,6 +23,7 @@ from dataward.reproduce.coadd_runs import (
     OVERLAP,
     REST,
     REST_2,
+    ROOM_ENOUGH,
     SETUP,
     WORKER_CENTRIC,
     at_each,
@@ -116,6 +117,7 @@ EXPERIMENT = Experiment(
             "Storage affinity suffers from small rooms more than worker-centric algorithms do.",
             "worse at small rooms",
             find_premature,
+            ROOM_ENOUGH,
         ),
         PaperClaim(
             "With large rooms, storage affinity is comparable to worker-centric algorithms.",

@@ -24,6 +24,7 @@ from dataward.reproduce.coadd_runs import (
     COADD_RUNS,
     COMBINED_2,
     DEFAULT,
+    ROOM_ENOUGH,
     SETUP,
     WORKER_CENTRIC,
     at_each,
@@ -106,7 +107,10 @@ EXPERIMENT = Experiment(
             find_utilisation,
         ),
         PaperClaim(
-            "Storage affinity has a low utilisation with the smallest room.", "low", find_low
+            "Storage affinity has a low utilisation with the smallest room.",
+            "low",
+            find_low,
+            ROOM_ENOUGH,
         ),
         PaperClaim("combined.2 mostly has the shortest makespan.", "combined.2", find_best),
         PaperClaim("The makespan flattens as the number of workers grows.", "flattens", find_flat),

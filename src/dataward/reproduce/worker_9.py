@@ -15,6 +15,7 @@ from dataward.reproduce.claims import (
     judge_cases,
     judge_number,
     judge_order,
+    worst,
 )
 from dataward.reproduce.coadd_runs import (
     ALGORITHMS,
@@ -80,7 +81,9 @@ def find_wider(results: Results) -> Finding:
     found = by_cost(results)
     gap = [1.0 - mean_of(row, WORKER_CENTRIC) / row["storage affinity"] for row in found.values()]
     shown = f"{as_percent(gap[0])} at the lowest cost, {as_percent(gap[-1])} at the highest"
-    return Finding(shown, judge_order([gap[0], gap[-1]]))
+    # A gap the other way round is none.
+    verdict = worst([judge_order([gap[0], gap[-1]]), judge_order([gap[0], 0.0])])
+    return Finding(shown, verdict)
 
 
 def find_linear(results: Results) -> Finding:

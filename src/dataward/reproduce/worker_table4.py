@@ -3,8 +3,8 @@
 The paper has one particular site; here the numbers are means over all sites, per worker, from the
 runs of figure 6 (b). Waiting is the time from a worker's request to its inputs, less the time in
 which the data server was transferring files. The numbers of transfers are compared relative to 2
-workers, since there are fewer tasks here; such a ratio holds within a quarter of
-the published one. In the chart, published numbers are scaled to our number of tasks.
+workers, since they depend on the site; such a ratio holds within a quarter of the published one. In
+the chart of the quick version, published numbers are scaled to its number of tasks.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from dataward.reproduce.coadd_runs import (
     COADD_RUNS,
     REST,
     SETUP,
-    TASKS_PUBLISHED,
+    TASKS,
     WORKERS,
     coadd_cells,
 )
@@ -41,7 +41,7 @@ def charts(results: Results) -> list[Chart]:
     ]
     moved = [series_of("transfers", results.curve("files_moved_per_worker", "workers"))]
     (tasks,) = results.axis("tasks")
-    cut = as_number(tasks) / TASKS_PUBLISHED
+    cut = as_number(tasks) / TASKS
 
     def published(name: str, numbers: Sequence[float]) -> Series:
         return Series(name, WORKERS, [cut * number for number in numbers], Source.PAPER)

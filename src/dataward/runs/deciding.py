@@ -1,9 +1,10 @@
 """Decides which tasks of a workflow an earlier run has done already, and why the others must run.
 
-Only content counts: neither times of files nor states of the earlier run. Known of each task that
-ran before is its `Outcome`: its recipe (a digest of how it is run: its command, list of outputs,
-settings, streams and variables) and the digests of all files it read and wrote. Outcomes are saved
-when a run ends; for a run that was killed, they are made from the commits in its store.
+Content is compared, not times; whether a file must be read for that is decided by its size and
+times (`runs/input_digests.py`, `runs/left_files.py`). Known of each task that ran before is its
+`Outcome`: its recipe (a digest of how it is run: its command, list of outputs, streams and
+variables) and the digests of all files it read and wrote. Outcomes are saved when a run ends; for a
+run that was killed, they are made from the commits in its store. A task that failed is due.
 
 What is decided here, before anything runs, is what can be known by then. The rest is decided as the
 run goes, by the node that is about to begin a task whose inputs have been made (`node/recall.py`).

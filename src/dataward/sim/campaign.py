@@ -14,6 +14,7 @@ from dataward.node.giving import Giving
 from dataward.node.mover import Mover
 from dataward.node.neighbourhood import Neighbourhood
 from dataward.node.probing import Probing
+from dataward.node.replicating import Replicating
 from dataward.node.settings import NodeSettings
 from dataward.node.stealing import Stealing
 from dataward.node.switching import SwitchingStealing
@@ -258,6 +259,9 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         outcome_seconds=random.choice((0.0, 0.0, 0.01, 3.0)),
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
+    if isinstance(mover, Replicating):
+        few = seeded(seed, "replicas").choice((1, 2, settings.backups_max))
+        settings = replace(settings, backups_max=few)
     return replace(strategy, settings=settings, mover=_varied(mover, seed))
 
 
@@ -268,6 +272,8 @@ def _varied(mover: Mover, seed: int) -> Mover:
         return replace(mover, metric=random.choice(tuple(Metric)), choose=random.choice((1, 2)))
     if isinstance(mover, CachedPulling):
         return replace(mover, window=random.choice((1, 10, 3200)))
+    if isinstance(mover, Replicating):
+        return replace(mover, idle_seconds=random.choice((0.0, 0.25)))
     if isinstance(mover, Probing):
         return replace(mover, probe_ratio=random.choice((0.5, 1.05, 2.0)))
     return _with_short_polls(mover, seed)

@@ -26,6 +26,7 @@ from dataward.model.ids import AttemptId, NodeId
 from dataward.model.operations import (
     Claim,
     Commit,
+    Look,
     Operation,
     Probe,
     Remove,
@@ -61,7 +62,7 @@ class Healing:
     moved_again_bytes: int = 0  # of files that the node had already
     late_load_seconds: float = 0.0  # that the store had another load than the node
     waited_seconds: float = 0.0  # that work waited for a node that was not busy
-    idled_seconds: float = 0.0  # that a task was in a pool while a node had nothing to run
+    idled_seconds: float = 0.0  # that a ready task was in a pool while a node had nothing to run
 
     def __add__(self, other: "Healing") -> "Healing":
         return Healing(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Healing)))
@@ -83,6 +84,7 @@ class Trouble:
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
     absent: int = 0  # files of recalled tasks that nobody has, once for each reader
     removals: int = 0  # times that somebody removed a task
+    unjoined: int = 0  # nodes that tasks were taken from before they had joined
 
     @property
     def hindrances(self) -> int:
@@ -113,13 +115,14 @@ class HealingTally:
         self._over: set[AttemptId] = set()
         self._over_since: dict[TaskId, float] = {}  # tasks that are complete or removed
         self._taken: set[tuple[TaskId, NodeId, int]] = set()
+        self._reopenings: set[tuple[TaskId, int]] = set()
         self._booting: set[NodeId] = set(simulation.nodes)
         self._held: set[tuple[FileId, NodeId]] = set()
         # Both loads, and since when they have been so different.
         self._late: dict[NodeId, tuple[tuple[float, float], float]] = {}
         self._waits: set[NodeId] = set()
         self._pooled: set[TaskId] = set()
-        self._idle: set[NodeId] = set()
+        self._idle: set[tuple[NodeId, int]] = set()
         settings = simulation.strategy.settings
         # What a committer may wait before it sends, and one look.
         self._late_after_seconds = (
@@ -168,9 +171,7 @@ class HealingTally:
         elif isinstance(event, TaskTakenOver):
             self._on_taken_over(event)
         elif isinstance(event, TaskReopened):
-            self.healing.reopened += 1
-            self._over_since.pop(event.task, None)
-            self.healing.needless += self._is_served(event.task)
+            self._on_reopened(event)
         elif isinstance(event, NodeJoined):
             self.healing.leases_lost += event.node not in self._booting
             self._booting.discard(event.node)
@@ -201,11 +202,23 @@ class HealingTally:
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
 
+    def _on_reopened(self, event: TaskReopened) -> None:
+        """Every node that misses the files tells of it, replicas too: that is one reopening."""
+        key = (event.task, event.generation)
+        if key not in self._reopenings:
+            self._reopenings.add(key)
+            self.healing.reopened += 1
+            self.healing.needless += self._is_served(event.task)
+        self._over_since.pop(event.task, None)
+
     def _on_taken_over(self, event: TaskTakenOver) -> None:
         key = (event.task, event.node, event.incarnation)
         self.healing.taken_over += 1
         self.healing.taken_again += key in self._taken
         self._taken.add(key)
+        self._trouble.unjoined = len(
+            {node for _, node, incarnation in self._taken if incarnation < 0}
+        )
 
     def _on_node_lost(self, node: NodeId) -> None:
         self._trouble.crashes += 1
@@ -261,7 +274,7 @@ class HealingTally:
         """Count what has been so since the last look, and longer than it may be."""
         now = self.simulation.kernel.now()
         pooled: set[TaskId] = set()
-        idle: set[NodeId] = set()
+        idle: set[tuple[NodeId, int]] = set()  # with the number of attempts that it has begun
         for id, machine in self.simulation.machines.items():
             node, row = machine.node, self._row_of(id)
             if node is None or row is None or not row.is_current(node.incarnation):
@@ -271,13 +284,14 @@ class HealingTally:
             self._look_at_load(id, node.load_seconds, row.load_seconds, now)
             pooled.update(node.pooled)
             if node.has_no_work:
-                idle.add(id)
+                idle.add((id, node.attempts_begun))
             if not row.queued and not node.is_missing_work:
                 self._waits.discard(id)
             elif id in self._waits:
                 self.healing.waited_seconds += LOOK_SECONDS
             else:
                 self._waits.add(id)
+        pooled = {task for task in pooled if self._is_ready(task)}
         if pooled & self._pooled and idle & self._idle:
             self.healing.idled_seconds += LOOK_SECONDS
         self._pooled, self._idle = pooled, idle
@@ -301,6 +315,11 @@ class HealingTally:
     def _differ(self, true_seconds: float, said_seconds: float) -> bool:
         share = self.simulation.strategy.settings.load_report_share
         return abs(true_seconds - said_seconds) > share * said_seconds + 1e-6
+
+    def _is_ready(self, task: TaskId) -> bool:
+        shards = self.simulation.store.shards
+        record = shards[shard_of(Look(task), len(shards))].tasks.get(task)
+        return record is not None and record.state is TaskState.READY
 
     def _row_of(self, node: NodeId) -> NodeRecord | None:
         shards = self.simulation.store.shards

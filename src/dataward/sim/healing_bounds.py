@@ -66,8 +66,13 @@ def needless(run: HealedRun) -> float:
 
 
 def taken_over(run: HealedRun) -> float:
-    """Each death leaves at most all tasks; one that was given up may be sent to the dead again."""
-    return (run.tasks + run.trouble.interrupted) * run.deaths
+    """Each death leaves at most all tasks; one that was given up may be sent to the dead again.
+
+    A node that cannot reach the store to join counts as dead, though others can reach it.
+    """
+    trouble = run.trouble
+    unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
+    return (run.tasks + trouble.interrupted) * (run.deaths + unjoined)
 
 
 def taken_again(run: HealedRun) -> float:
@@ -141,13 +146,14 @@ def idled_seconds(run: HealedRun) -> float:
     """Who asks and is not heard, or asks the dead, asks again; a call must get through first.
 
     A task that is offered to some nodes only may have to wait for one of them, whoever else has
-    nothing to run.
+    nothing to run. Nodes whose replicas of a task gave up, since an input was absent, are offered
+    the task again only when the replicas have been found to be lost.
     """
     if run.is_sampled:
         return inf
     trouble = run.trouble
     unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets)
-    return ASKED_AGAIN_SECONDS * unheard + 15 * trouble.failed_calls
+    return ASKED_AGAIN_SECONDS * (unheard + trouble.absent) + 15 * trouble.failed_calls
 
 
 BOUNDS: dict[str, Callable[[HealedRun], float]] = {

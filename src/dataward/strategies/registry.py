@@ -8,13 +8,15 @@ from dataward.strategies.cpfl import CPFL
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
 from dataward.strategies.dataward import DATAWARD
 from dataward.strategies.sparrow import SPARROW
+from dataward.strategies.storage_affinity import STORAGE_AFFINITY
 from dataward.strategies.strategy import Strategy
 from dataward.strategies.worker_centric import WORKER_CENTRIC
 from dataward.strategies.workqueue import WORKQUEUE
 
 ALL = (
     DATAWARD, *adage.ALL, *matrix.ALL, *static.ALL, CPFL,
-    ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC, DATA_DIFFUSION,
+    ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC,
+    STORAGE_AFFINITY, DATA_DIFFUSION,
 )  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
