@@ -168,15 +168,21 @@ def turns(place: Place, *sizes: int, urgencies: tuple[float, ...] = ()) -> list[
     ]
 
 
-def test_small_files_come_together_as_long_as_they_fit_the_window() -> None:
-    waiting = turns(Place(window_bytes=100), 40, 40, 40)
+def test_large_files_come_together_as_long_as_they_fit_the_window() -> None:
+    waiting = turns(Place(window_bytes=1000), 400, 400, 400)
 
     assert [fiber.done() for fiber in waiting] == [True, True, False]
 
 
-def test_a_file_larger_than_the_window_comes_alone() -> None:
-    place = Place(window_bytes=100)
-    waiting = turns(place, 5000, 1)
+def test_a_small_file_waits_for_no_large_one() -> None:
+    waiting = turns(Place(window_bytes=1000), 5000, SMALL)
+
+    assert [fiber.done() for fiber in waiting] == [True, True]
+
+
+def test_a_file_larger_than_the_window_comes_alone_among_large_ones() -> None:
+    place = Place(window_bytes=1000)
+    waiting = turns(place, 5000, 100)
     assert [fiber.done() for fiber in waiting] == [True, False]
 
     place.fetcher.over(InputFile("f0", 5000, "p"))

@@ -41,8 +41,9 @@ class _Question:
 class Fetcher:
     """Has ``transfers_max`` files come at a time, of ``window_bytes`` in all, most urgent first.
 
-    A large file alone keeps a link busy: with another beside it, both would come late. Of small
-    files many must be under way at once, for each takes a round trip besides.
+    A large file alone keeps a link busy: with another beside it, both would come late. Small files,
+    of less than ``asked_bytes``, do not count: many must be under way at once, for each takes a
+    round trip besides, and none should wait while a large file waits for its source.
     """
 
     world: World
@@ -63,8 +64,9 @@ class Fetcher:
 
     async def turn(self, urgency: float, file: InputFile) -> None:
         """Wait until one more file may come; `over` must be called after that."""
-        share = min(file.size_bytes, self._window.total)
-        await self._window.take(share, urgency)
+        share = self._share(file)
+        if share:
+            await self._window.take(share, urgency)
         try:
             await self._transfers.take(1, urgency)
         except BaseException:
@@ -73,7 +75,12 @@ class Fetcher:
 
     def over(self, file: InputFile) -> None:
         self._transfers.give_back()
-        self._window.give_back(min(file.size_bytes, self._window.total))
+        self._window.give_back(self._share(file))
+
+    def _share(self, file: InputFile) -> float:
+        """How much of the window a file takes."""
+        is_large = file.size_bytes >= self.settings.asked_bytes
+        return min(file.size_bytes, self._window.total) if is_large else 0
 
     # --- where from ------------------------------------------------------------------------------
 

@@ -32,9 +32,9 @@ class NodeSettings:
     precedence: Precedence = Precedence.ARRIVAL  # who is given a free core, or the free link
     give_way_share: float = 0.0  # ours: of its run time, a task waits for more urgent ones to stage
     transfers_max: int = 8  # ours: files a node fetches at a time
-    window_bytes: float = inf  # ours: of files on their way to a node; one file may be larger
+    window_bytes: float = inf  # ours: of large files on their way to a node; one may be larger
     uploads_max: int = 0  # ours: nodes that may fetch from a node at a time; 0: any number
-    asked_bytes: int = 10_000_000  # ours: with uploads_max, smaller files are fetched unasked
+    asked_bytes: int = 10_000_000  # ours: smaller files are fetched unasked, in no window
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     caching: bool = True  # off: what was fetched for a task goes when no task reads it any more
     inputs_from_origin: bool = False  # on: workflow inputs come from the origin, not other nodes
