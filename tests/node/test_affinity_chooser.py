@@ -158,6 +158,21 @@ def test_a_task_that_left_its_line_is_not_chosen_but_remembered() -> None:
     assert list(place.chooser.given) == ["t"]
 
 
+def test_a_task_that_may_have_no_more_replicas_waits_for_its_own_node_only() -> None:
+    place = Place()
+    place.comes("t", to="n0")
+    place.replicate("n1")
+
+    place.chooser.close(TaskId("t"))
+
+    assert place.chooser.replica("n2") is None
+    assert list(place.chooser.given) == ["t"]
+    assert place.chooser.runner_of(TaskId("t")) == "n1"
+    assert place.chooser.choose("n0") == "t"
+    place.chooser.forget(TaskId("t"))
+    assert not place.chooser.given
+
+
 def test_a_task_that_ended_is_forgotten() -> None:
     place = Place()
     place.comes("t", to="n0")

@@ -31,8 +31,9 @@ from node.fake_world import FakeWorld, a_queue_entry, a_task
 class Place(FakeWorld):
     """Node n0, the keeper, whose mover runs; the others ask."""
 
-    def __init__(self, *, nodes: int = 4, **settings: Any) -> None:
+    def __init__(self, *, nodes: int = 4, backups_max: int = 9, **settings: Any) -> None:
         super().__init__(nodes=nodes, staging_ahead=0)
+        self.backups_max = backups_max
         for node in self.world.nodes:
             self.join(node)
         self.mover: PullMover = Replicating(**{"idle_seconds": 1.0, **settings}).at(self.parts)
@@ -42,8 +43,14 @@ class Place(FakeWorld):
     def keeps(self, **planned: str) -> None:
         """These tasks, the first most urgent, come into the pool, each planned for a node."""
         specs = [
-            a_task(task, reads=[f"in of {task}"], preferred=node, priority=float(p), backups_max=9)
-            for p, (task, node) in enumerate(planned.items())
+            a_task(
+                task,
+                reads=[f"in of {task}"],
+                preferred=node,
+                priority=float(priority),
+                backups_max=self.backups_max,
+            )
+            for priority, (task, node) in enumerate(planned.items())
         ]
         self.hold(*specs)
         for spec in specs:
@@ -244,6 +251,17 @@ def test_a_replica_that_the_store_does_not_grant_is_asked_for_once() -> None:
     assert place.given() == {}
     assert len(place.asked(Replicate)) == 1
     assert "a" in place.state.pool
+
+
+def test_nobody_asks_for_more_replicas_than_a_task_may_have() -> None:
+    place = Place(backups_max=1)
+    place.keeps(a="n1", b="n1")
+
+    place.is_idle("n2", "n3")
+    place.is_idle("n2", "n3")
+
+    assert place.given() == {"n2": ["b"], "n3": ["a"]}
+    assert len(place.asked(Replicate)) == 2
 
 
 def test_a_question_taken_back_is_not_answered() -> None:

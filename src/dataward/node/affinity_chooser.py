@@ -40,6 +40,7 @@ class AffinityChooser(PoolOverlaps):
         self._lines: dict[NodeId, FirstCome] = {}
         self._line_of: dict[TaskId, FirstCome] = {}
         self._runs: dict[TaskId, _Run] = {}
+        self._closed: dict[TaskId, _Run] = {}  # of tasks that may have no more replicas
 
     # --- what is in the pool ---------------------------------------------------------------------
 
@@ -62,6 +63,7 @@ class AffinityChooser(PoolOverlaps):
         self.leave(task)
         self.overlaps.remove(task)
         self._runs.pop(task, None)
+        self._closed.pop(task, None)
 
     def leave(self, task: TaskId) -> None:
         """A task has left the pool; nothing happens if it was not there."""
@@ -74,11 +76,19 @@ class AffinityChooser(PoolOverlaps):
     @property
     def given(self) -> Collection[TaskId]:
         """The tasks that nodes were given; some may have ended."""
-        return self._runs.keys()
+        return [*self._runs, *self._closed]
 
     def runner_of(self, task: TaskId) -> NodeId:
         """The node that was given this task first."""
-        return self._runs[task].nodes[0]
+        return self._run_of(task).nodes[0]
+
+    def _run_of(self, task: TaskId) -> _Run:
+        return self._runs[task] if task in self._runs else self._closed[task]
+
+    def close(self, task: TaskId) -> None:
+        """A task that was given to nodes may have no more replicas than it has."""
+        if task in self._runs:
+            self._closed[task] = self._runs.pop(task)
 
     def choose(self, node: NodeId) -> TaskId | None:
         """The first task of the node's line."""
@@ -92,16 +102,16 @@ class AffinityChooser(PoolOverlaps):
 
     def give(self, task: TaskId, node: NodeId) -> None:
         """A node runs a task, and so has the task's inputs."""
-        run = self._runs.get(task)
-        if run is None:
+        if task in self.overlaps:
             self._runs[task] = _Run(self.overlaps.inputs_of(task), [node])
             self.overlaps.give(task, node)
         else:
+            run = self._run_of(task)
             run.nodes.append(node)
             self.overlaps.place([file.id for file in run.inputs], node)
 
     def replica(self, node: NodeId) -> TaskId | None:
-        """The task of which a node should run a replica; None if it was given all of them.
+        """The task of which a node should run a replica; None if there is none for this node.
 
         Tasks that the fewest nodes were given come first, those with the largest affinity to this
         node among them. Equal affinities go to the task that came last, since its turn would come

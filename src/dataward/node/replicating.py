@@ -131,9 +131,13 @@ class ReplicatingDispenser(Dispenser):
         asks = [Replicate(task, self._holder_of(task), node) for node, task in picks.items()]
         granted: dict[NodeId, QueueEntry] = {}
         for node, answer in zip(picks, await self._heeded(asks), strict=True):
-            if answer is not None and answer.granted:
+            if answer is None:
+                continue
+            if answer.granted:
                 entry = entry_for(answer, Shelf.KEPT)
                 granted[node] = msgspec.structs.replace(entry, replica=True)
+            if not answer.more_backups:
+                self.chooser.close(answer.task)
         return granted
 
     def _holder_of(self, task: TaskId) -> NodeId:

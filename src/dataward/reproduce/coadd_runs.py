@@ -10,7 +10,7 @@ from dataward.generate.coadd import OUTPUT_BYTES, STRIP_MIN
 from dataward.reproduce.cells import Cell, CellValues, Numbers, Results, Value, a_cell, as_number
 from dataward.reproduce.charts import Panel, series_of
 from dataward.reproduce.grid import SETUP as GRID
-from dataward.reproduce.grid import TOPOLOGIES, grid
+from dataward.reproduce.grid import SITES_MAX, TOPOLOGIES, grid
 from dataward.reproduce.simulated_cells import Measured, Setup, simulation_study
 
 TASKS = 6000
@@ -23,7 +23,7 @@ OVERLAP, REST, COMBINED = "overlap", "rest", "combined"
 REST_2, COMBINED_2 = "rest.2", "combined.2"
 WORKER_CENTRIC = (OVERLAP, REST, COMBINED, REST_2, COMBINED_2)
 ALGORITHMS: dict[str, tuple[str, tuple[str, ...]]] = {
-    AFFINITY: ("storage-affinity", ()),
+    AFFINITY: ("storage-affinity", (f"backups_max={SITES_MAX}",)),
     OVERLAP: ("worker-centric", ("metric=overlap", "choose=1")),
     REST: ("worker-centric", ("metric=rest", "choose=1")),
     COMBINED: ("worker-centric", ("metric=combined", "choose=1")),

@@ -260,8 +260,7 @@ def impatient(strategy: Strategy, seed: int) -> Strategy:
         unawaited_seconds=random.choice((0.0, 5.0)),
     )
     if isinstance(mover, Replicating):
-        few = seeded(seed, "replicas").choice((1, 2, settings.backups_max))
-        settings = replace(settings, backups_max=few)
+        settings = replace(settings, backups_max=seeded(seed, "replicas").choice((1, 2, 100)))
     return replace(strategy, settings=settings, mover=_varied(mover, seed))
 
 

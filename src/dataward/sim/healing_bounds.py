@@ -66,13 +66,14 @@ def needless(run: HealedRun) -> float:
 
 
 def taken_over(run: HealedRun) -> float:
-    """Each death leaves at most all tasks; one that was given up may be sent to the dead again.
+    """Each death leaves at most all tasks; one that runs again may be sent to the dead again.
 
     A node that cannot reach the store to join counts as dead, though others can reach it.
     """
     trouble = run.trouble
     unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
-    return (run.tasks + trouble.interrupted) * (run.deaths + unjoined)
+    again = trouble.interrupted + run.healing.reopened
+    return (run.tasks + again) * (run.deaths + unjoined)
 
 
 def taken_again(run: HealedRun) -> float:
