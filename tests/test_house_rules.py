@@ -5,6 +5,7 @@ complete once it is made; and a component that needs more than seven others is t
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,6 +147,37 @@ def test_no_two_types_share_a_name() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+# --- where to look first -------------------------------------------------------------------------
+
+
+def rows_of_where_to_look_first(page: str) -> Iterator[tuple[str, list[str], set[str]]]:
+    """Each question with the files that its row sends a reader to, and the functions it names."""
+    rows = page.partition("Where to look first:")[2].partition("##")[0].splitlines()
+    for row in rows:
+        words = re.findall(r"`([^`]+)`", row)
+        files = [word for word in words if word.endswith(".py")]
+        if files:
+            yield row.split("|")[1].strip(), files, {w for w in words if re.fullmatch("[a-z_]+", w)}
+
+
+def names_in(path: Path) -> set[str]:
+    """The functions and the fields of classes that a module has."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = {node.name for node in nodes_of(path) if isinstance(node, kinds)}
+    return found | own_private_names(path)
+
+
+def test_where_to_look_first_sends_nobody_astray() -> None:
+    page = (SOURCE.parents[1] / "docs" / "node.md").read_text(encoding="utf-8")
+    known = names_in(SOURCE / "model" / "operations.py")  # a row may also name fields of a task
+
+    for question, files, names in rows_of_where_to_look_first(page):
+        paths = [SOURCE / file for file in files]
+
+        assert [path for path in paths if not path.is_file()] == [], question
+        assert names - known - set().union(*map(names_in, paths)) == set(), question
+
+
 # --- the rules can be broken ---------------------------------------------------------------------
 
 BAD = """
@@ -169,4 +201,5 @@ def test_each_rule_notices_who_breaks_it(tmp_path: Path) -> None:
     assert len(look_ups_by_name(path)) == 2
     assert assigned_from_outside(path) == ["line 7: session.store"]
     (session,) = classes_of(path)
+    assert names_in(path) >= {"meddle", "store"}
     assert len(constructor_arguments(session)) > ARGUMENTS_MAX

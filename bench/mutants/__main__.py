@@ -45,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--with-seeds", action="store_true", help="run the tests that try many seeds as well"
     )
-    parser.add_argument("--again", action="store_true", help="try survivors again")
+    parser.add_argument(
+        "--again", action="store_true", help="try survivors again, but for those judged"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget all that is known")
     parser.add_argument("--list", action="store_true", help="only print the draw")
     return parser

@@ -38,7 +38,7 @@ class Options:
     seed: int = 1
     workers: int = 1
     with_seeds: bool = False
-    # Try again what is known to have survived: tests may have come since.
+    # Try again what is known to have survived and was not judged: tests may have come since.
     again: bool = False
     fresh: bool = False
 
@@ -52,6 +52,7 @@ class Campaign:
     kept: Path
     fence: Fence = fenced
     say: Callable[[str], None] = say
+    judgements: Judgements = field(default_factory=lambda: Judgements([]))
     records: Records = field(init=False)
     drawn: list[Mutant] = field(init=False, default_factory=list)
 
@@ -81,7 +82,10 @@ class Campaign:
 
     def _is_settled(self, mutant: Mutant) -> bool:
         trial = self.records.get(mutant, with_seeds=self.options.with_seeds)
-        return trial is not None and not (self.options.again and trial.outcome == SURVIVED)
+        if trial is None:
+            return False
+        is_over = trial.outcome != SURVIVED or bool(self.judgements.verdict(mutant))
+        return is_over or not self.options.again
 
     def _say_what_is_left(self, left: int) -> None:
         known = len(self.drawn) - left
@@ -156,7 +160,8 @@ def run(out: Console, project: Project, options: Options) -> int:
     if why:
         say(f"broken code cannot be fenced in here, so none is run: {why}")
         return 1
-    campaign = Campaign(project, options, project.root / "build" / "mutants")
+    kept = project.root / "build" / "mutants"
+    campaign = Campaign(project, options, kept, judgements=judgements)
     code = 0
     try:
         campaign.run()
@@ -166,12 +171,12 @@ def run(out: Console, project: Project, options: Options) -> int:
     except CannotRehearse as error:
         say(str(error))
         return 1
-    report(out, campaign, judgements)
+    report(out, campaign)
     return code
 
 
-def report(out: Console, campaign: Campaign, judgements: Judgements) -> None:
-    trials = campaign.trials()
+def report(out: Console, campaign: Campaign) -> None:
+    trials, judgements = campaign.trials(), campaign.judgements
     out.print(rooms_table(trials, judgements))
     out.print(
         "The share is of those that a test could notice: neither equivalent nor only slower, as "

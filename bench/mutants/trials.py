@@ -81,9 +81,18 @@ class Copy:
         began = monotonic()
         with self._broken(mutant):
             outcome, by = _judged(await self._run_tests(tests))
+            left = dict(tests)
+            while outcome == CAUGHT and by in left and not await self._fails(by, left):
+                del left[by]  # it fails now and then, which says nothing of the mutant
+                outcome, by = _judged(await self._run_tests(left)) if left else (SURVIVED, "")
         if outcome == TIMED_OUT and not await self._is_in_time(by, tests):
             outcome, by = NOT_RUN, f"the machine is too busy: {by} is late with nothing broken"
         return Verdict(outcome, by, seconds=monotonic() - began)
+
+    async def _fails(self, test: str, tests: Mapping[str, float]) -> bool:
+        """Whether the test fails, run alone."""
+        outcome, _ = _judged(await self._run_tests({test: tests[test]}))
+        return outcome != SURVIVED
 
     async def _is_in_time(self, test: str, tests: Mapping[str, float]) -> bool:
         """Whether the test ends in time now with nothing broken."""

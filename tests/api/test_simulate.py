@@ -40,6 +40,19 @@ def test_a_simulated_report_answers_as_one_of_a_real_run():
     assert report.logs(report.workflow.task_ids[0]).stdout == b""
 
 
+def test_a_simulation_from_which_a_task_is_removed_is_partial():
+    wf = WorkflowBuilder("two")
+    wf.task("a", outputs=["x"], runtime_seconds=2.0)
+    wf.task("b", inputs=["x"], runtime_seconds=3.0)
+
+    report = dataward.simulate(wf, nodes=1, removals=["a@1"])
+
+    assert (report.state, report.is_complete) == (RunState.PARTIAL, False)
+    assert report.summary.removed == 2
+    assert report.why("a") == "a was removed while it ran on n0"
+    assert report.why("b") == "b was removed with a, which it depends on"
+
+
 def test_a_builder_is_simulated_as_it_would_be_run():
     wf = WorkflowBuilder("two")
     wf.task("a", outputs=["x"], runtime_seconds=2.0)

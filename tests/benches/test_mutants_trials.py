@@ -107,6 +107,26 @@ def test_on_a_machine_too_busy_for_the_unbroken_test_a_mutant_has_not_been_tried
     assert "too busy" in verdict.by
 
 
+@pytest.mark.parametrize(("others", "outcome"), [("", SURVIVED), ("4 == 5", CAUGHT)])
+def test_a_test_that_fails_only_once_catches_nothing(tmp_path, others, outcome):
+    """Whatever else notices the mutant still counts."""
+    fails_once = (
+        "from pathlib import Path\n"
+        "def test_four():\n"
+        f"    seen = Path({str(tmp_path / 'seen')!r})\n"
+        "    was_seen = seen.exists()\n"
+        "    seen.touch()\n"
+        "    assert was_seen\n"
+        f"def test_other():\n    assert {others or True}\n"
+    )
+    copy = Copy(a_project(tmp_path / "tiny", test=fails_once).root, tmp_path / "copy", not_fenced)
+    other = TEST.replace("four", "other")
+
+    verdict = asyncio.run(copy.try_out(a_mutant("print()", "pass"), {TEST: 0.01, other: 0.01}))
+
+    assert (verdict.outcome, verdict.by) == (outcome, other if others else "")
+
+
 def test_a_mutant_that_ends_pytest_itself_is_caught_whatever_the_exit_code(tmp_path):
     verdict = tried(tmp_path, "__import__('os')._exit(0)")
 
@@ -230,6 +250,22 @@ def test_a_survivor_is_tried_again_if_asked_for_or_if_there_are_more_tests(tmp_p
 
     with pytest.raises(AssertionError, match="a test was run"):
         campaign.run()
+
+
+def test_a_survivor_that_was_judged_is_not_tried_again(tmp_path):
+    (mutant,) = drawn(tmp_path / "tiny")[:1]
+    Records(tmp_path / "kept/trials.jsonl").add(a_trial(mutant))
+    campaign = Campaign(
+        a_project(tmp_path / "tiny"),
+        Options(count=1, again=True),
+        tmp_path / "kept",
+        nothing_may_run,
+        judgements=judged(mutant, EQUIVALENT),
+    )
+
+    campaign.run()
+
+    assert [trial.outcome for trial in campaign.trials()] == [SURVIVED]
 
 
 def test_nothing_is_known_of_a_mutant_once_its_file_has_changed_in_any_way(tmp_path):

@@ -30,8 +30,8 @@ def test_worlds_are_counted_by_the_kinds_of_their_faults(dataward: Dataward) -> 
 
     assert said.code == ExitCode.OK
     lines = [line.split() for line in said.out.splitlines()]
-    assert lines[0] == ["fault", "alone", "+call", "+answer", "+message", "+double", "+crash",
-                        "+restart", "+forget"]  # fmt: skip
+    assert lines[0] == ["first", "alone", "call", "answer", "message", "double", "crash",
+                        "restart", "forget", "remove"]  # fmt: skip
     alone = [int(line[1]) for line in lines[1:-1]]
     assert [line[0] for line in lines[1:3]] == ["call", "answer"]
     assert sum(alone) == int(lines[-1][lines[-1].index("single") - 1])

@@ -17,9 +17,9 @@ from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.recorded_run import RunEnding
-from dataward.runs.run_directory import RunState
+from dataward.runs.run_directory import RunState, ended_state
 from dataward.runs.stale_outputs import StaleOutputs
-from reports.lives import attempt_of, error, failed, ran, run_started, started
+from reports.lives import attempt_of, error, failed, ran, removed, run_started, started
 
 
 def an_end(
@@ -36,7 +36,7 @@ def an_end(
         progress.add(event)
         tally.add(event)
     record = a_recorded_run(events, workflow=workflow)
-    state = RunState.FAILED if progress.counts().failed else RunState.COMPLETE
+    state = ended_state(progress.counts().failed, progress.counts().removed)
     if is_interrupted:
         state = RunState.INTERRUPTED
     stale = StaleOutputs()
@@ -134,6 +134,29 @@ def test_an_interrupted_run_says_how_to_go_on() -> None:
     assert text.endswith(
         "interrupted; go on with: dataward run 'my file.json' --out diamond.run --resume\n"
     )
+
+
+def test_a_run_from_which_tasks_were_removed_says_so_and_how_to_run_them() -> None:
+    lives = [*ran("split", 1.0), removed("left", 1.0), *ran("right", 2.0), removed("join", 2.0)]
+    end = an_end([run_started(), *lives, RunEnded(2.0, 2, 0, 0, 0, 2)])
+
+    text, found = told(end), end_as_json(end)
+
+    assert text.startswith("diamond: partial\n")
+    assert "2 complete, 2 removed, of 4" in text
+    resume = "dataward run diamond.json --out diamond.run --resume"
+    assert text.endswith(f"run what was removed with: {resume}\n")
+    assert (found["removed"], found["unfinished"], found["state"]) == (2, 0, "partial")
+    assert found["resume"] == resume
+
+
+def test_a_run_that_failed_and_from_which_tasks_were_removed_has_failed() -> None:
+    lives = [*ran("split", 1.0), removed("left", 1.0), *error("right", 2.0), failed("right", 2.0)]
+
+    text = told(an_end([run_started(), *lives, removed("join", 2.0), RunEnded(2.0, 1, 1, 0, 0, 2)]))
+
+    assert text.startswith("diamond: failed\n")
+    assert "1 complete, 1 failed, 2 removed, of 4" in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])

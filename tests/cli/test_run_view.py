@@ -17,7 +17,7 @@ from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress
-from reports.lives import error, failed, failed_with_parent, ran, run_started, started
+from reports.lives import error, failed, failed_with_parent, ran, removed, run_started, started
 from reports.runs import simulated
 
 
@@ -156,6 +156,11 @@ def test_tasks_that_will_not_run_are_counted() -> None:
     assert "  1 that depend on failed tasks will not run" in drawn(*events)
 
 
+def test_removed_tasks_are_counted_if_there_are_any() -> None:
+    assert "removed 2" in "\n".join(drawn(removed("left", 1.0), removed("join", 1.0)))
+    assert "removed" not in "\n".join(drawn(*ran("split", 1.0)))
+
+
 # --- on a terminal -------------------------------------------------------------------------------
 
 
@@ -249,6 +254,16 @@ def test_a_line_tells_what_was_skipped_and_failed_and_keeps_silent_on_what_nobod
     view.refresh(5.0)
 
     assert printed(console) == "1 of 4 done (1 skipped), 0 running, 1 failed, 0.2/s\n"
+
+
+def test_a_line_tells_what_was_removed() -> None:
+    console = a_console(terminal=False)
+    view = a_view(removed("left", 1.0), console=console)
+
+    view.refresh(0.0)
+    view.refresh(5.0)
+
+    assert printed(console) == "0 of 4 done, 0 running, 0 failed, 1 removed, 0.0/s\n"
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:

@@ -41,6 +41,18 @@ def test_every_run_here_is_a_row(dataward: Dataward) -> None:
     assert cells(rows[1])[3:] == ["failed", "4", "2", "0", "2", "4.00 s"]
 
 
+def test_removed_tasks_have_a_column_if_there_are_any(dataward: Dataward) -> None:
+    a_recorded_run(a_good_run(), complete=4)
+    a_recorded_run(a_good_run(), complete=1, removed=3, state="partial", makespan_seconds=4.0)
+
+    heading, *rows = dataward("runs").out.splitlines()
+    listed = json.loads(dataward("runs", "--json").out)
+
+    assert cells(heading)[-3:] == ["failed", "removed", "makespan"]
+    assert cells(rows[1])[3:] == ["partial", "4", "1", "0", "0", "3", "4.00 s"]
+    assert [run["removed"] for run in listed] == [0, 3]
+
+
 def test_when_is_local_time(dataward: Dataward) -> None:
     a_recorded_run(a_good_run(), began=1_700_000_000.0)
 

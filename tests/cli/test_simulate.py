@@ -1,6 +1,7 @@
 """`dataward simulate`: a table for people, JSON for programs, and events for other commands."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -174,6 +175,17 @@ def test_a_platform_file_takes_the_place_of_equal_nodes(dataward: Dataward) -> N
 # --- files ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("option", ["--events", "--plot"])
+def test_what_is_written_does_not_replace_the_workflow(dataward: Dataward, option: str) -> None:
+    before = Path("montage.json").read_bytes()
+
+    said = dataward("simulate", "montage.json", option, "./montage.json")
+
+    assert said.code == 2
+    assert "is the workflow itself" in said.err
+    assert Path("montage.json").read_bytes() == before
+
+
 def test_events_are_written_and_can_be_read(dataward: Dataward) -> None:
     said = dataward("simulate", "montage.json", "--events", "run.events", "--json")
 
@@ -215,8 +227,8 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        (["--strategy", "best"], "there are adage, adage-no-order"),
-        (["--strategy", ","], "there are adage"),
+        (["--strategy", "best"], "there are dataward, adage, adage-no-order"),
+        (["--strategy", ","], "there are dataward, adage"),
         (["--faults", "bad-luck"], "there are none, crashes, stragglers, chaos, crash=..."),
         (["--faults", "crash"], "there are none"),
         (["--faults", "crash=often"], "takes a number, not 'often'"),
@@ -297,11 +309,41 @@ def test_a_workflow_whose_tasks_take_no_time_is_simulated(dataward: Dataward) ->
     assert (row["complete"], row["lower_bound_seconds"]) == (2, 0.0)
 
 
+def test_tasks_can_be_removed_at_a_time(dataward: Dataward) -> None:
+    asked = ("--remove", "left@1.5s", "--remove", "split@2h", "--nodes", "2")
+
+    for_people = dataward("simulate", "diamond.json", *asked)
+    for_programs = dataward("simulate", "diamond.json", *asked, "--json")
+
+    assert for_people.code == ExitCode.OK
+    assert re.search(r"^tasks removed +2$", for_people.out, re.MULTILINE)
+    assert "adage: split had ended by 2 h 00 min; it was not removed" in for_people.err
+    (row,) = json.loads(for_programs.out)
+    assert (row["complete"], row["failed"], row["removed"]) == (2, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("removal", "problem"),
+    [
+        ("left", "'left' does not say when: write TASK@SECONDS"),
+        ("lft@3", "has no task 'lft'; did you mean 'left'?"),
+        ("left@soon", "'soon' is not a duration"),
+    ],
+)
+def test_a_removal_that_makes_no_sense_is_refused(
+    removal: str, problem: str, dataward: Dataward
+) -> None:
+    said = dataward("simulate", "diamond.json", "--remove", removal)
+
+    assert said.code in (ExitCode.USAGE, ExitCode.BAD_INPUT)
+    assert problem in said.err
+
+
 def test_a_simulation_that_does_not_end_is_our_fault_and_names_its_seed(
     dataward: Dataward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never_ends(simulation: Simulation) -> None:
-        raise Stuck(simulation.seed, 3000.0, complete=3, tasks=4)
+        raise Stuck(simulation.seed, 3000.0, ended=3, tasks=4)
 
     monkeypatch.setattr(Simulation, "run", never_ends)
 

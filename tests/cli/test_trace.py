@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Dataward
-from dataward import write_workflow
+from dataward import WorkflowBuilder, write_workflow
 from dataward.cli.exit_codes import ExitCode
 from dataward.generate import generate
 
@@ -32,6 +32,29 @@ def test_nodes_are_processes_and_every_task_runs_in_one(dataward: Dataward) -> N
     assert any("n1" in name for name in names)
     spans = Counter(e["ph"] for e in events)
     assert spans["X"] + spans["B"] >= 30
+
+
+def test_a_run_may_be_named_in_place_of_its_events(dataward: Dataward) -> None:
+    wf = WorkflowBuilder("two")
+    wf.command("true", id="first")
+    wf.command("true", id="second")
+    write_workflow(wf.build(), "two.json")
+    dataward("run", "two.json", "--quiet")
+
+    said = [dataward("trace", run, "-o", "trace.json") for run in ("two.run", "two.run/1")]
+
+    assert [one.code for one in said] == [ExitCode.OK] * 2
+    assert "second" in Path("trace.json").read_text()
+
+
+def test_a_trace_does_not_replace_the_events(dataward: Dataward) -> None:
+    before = Path("run.events").read_bytes()
+
+    said = dataward("trace", "run.events", "-o", "run.events")
+
+    assert said.code == ExitCode.USAGE
+    assert "run.events is the list of events itself" in said.err
+    assert Path("run.events").read_bytes() == before
 
 
 def test_json_tells_where_the_trace_is(dataward: Dataward) -> None:

@@ -41,6 +41,7 @@ from dataward.model.operations import (
     QueueEntry,
     Recount,
     Release,
+    Remove,
     Renew,
     Reopen,
     Replicate,
@@ -205,6 +206,9 @@ class Asker:
     def fail(self, task: str, attempt: AttemptId) -> Any:
         return self.ask(Fail(task, attempt, "its own error"))
 
+    def remove(self, task: str) -> Standing:
+        return self.ask(Remove(task))
+
     def release(self, task: str, attempt: AttemptId, *, keep: bool = False) -> Standing:
         return self.ask(Release(task, attempt, keep))
 
@@ -215,9 +219,10 @@ class Asker:
         generation: int = 1,
         *,
         failed: bool = False,
+        removed: bool = False,
         copies: Sequence[Copy] = (),
     ) -> Standing:
-        return self.ask(Notify(child, parent, generation, failed, tuple(copies)))
+        return self.ask(Notify(child, parent, generation, failed, tuple(copies), removed))
 
     def delivered(self, task: str, generation: int = 1, placement: int = 0) -> Standing:
         return self.ask(Delivered(task, generation, placement))

@@ -302,6 +302,22 @@ def test_a_sync_that_fails_says_so_and_the_next_one_starts_afresh(live, count):
     assert {"a", "c"} <= set(found_whole(live))
 
 
+def test_what_a_disk_has_no_room_to_sync_is_refused_and_what_was_synced_stays(world):
+    store(world, "t", a=b"one")
+    sync(world)
+    store(world, "u", b=b"two")
+    world.fill_up("n0")
+
+    with pytest.raises(DiskFull):
+        sync(world)
+
+    world.disks["n0"].remove("b")
+    sync(world)
+    world.empty_out("n0")
+    world.cut_power("n0")
+    assert found_whole(world) == ["a"]
+
+
 def test_a_sync_that_fails_fails_for_all_who_wait_for_it(live):
     store(live, "t", a=b"one")
     live.fill_up("n0")

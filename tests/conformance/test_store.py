@@ -30,6 +30,7 @@ from dataward.model.answers import (
     Failing,
     Findings,
     Membership,
+    Refusal,
     Refused,
     Standing,
 )
@@ -119,7 +120,7 @@ STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {
     "simulated": lambda _: a_simulated_store(5),
 }
 
-WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED = TaskState
+WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED, REMOVED = TaskState
 
 
 @pytest.fixture(params=list(STORES))
@@ -920,6 +921,248 @@ def test_a_failed_parent_fails_a_completed_child_that_must_run_again_without_it(
     assert store.postpone("child", "n3.1.1", "parent").state is FAILED
 
 
+# --- removal -----------------------------------------------------------------------------------
+
+
+def standing_at(store: Asker, state: TaskState) -> None:
+    """Task a, with child b, in this state; if it has an attempt, that is n2.1.1."""
+    parents = ["parent"] if state is WAITING else []
+    store.submit(a_task("a", parents=parents, children=["b"], preferred="n1"))
+    if state in (WAITING, READY):
+        return
+    store.begin("a", "n2.1.1")
+    if state in (RUNNING, STAGE_OUT):
+        store.advance("a", "n2.1.1", state)
+
+
+UNFINISHED = [WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT]
+
+
+@pytest.mark.parametrize("state", UNFINISHED, ids=lambda state: state.value)
+def test_a_task_that_has_not_finished_is_removed(store, state):
+    standing_at(store, state)
+
+    removed = store.remove("a")
+
+    assert (removed.state, removed.granted, removed.children) == (REMOVED, True, ("b",))
+    assert store.look("a").state is REMOVED
+    assert store.look("a").live_attempts == 0
+
+
+def test_the_answer_names_the_nodes_that_may_have_the_removed_task(store):
+    for task in ("waits", "is ready", "runs"):
+        parents = ["parent"] if task == "waits" else []
+        store.submit(a_task(task, parents=parents, preferred="n1"))
+    store.begin("runs", "n2.1.1")
+    store.replicate("runs", "n2", "n3")
+
+    holders = {task: store.remove(task).holders for task in ("waits", "is ready", "runs")}
+
+    assert holders == {"waits": (), "is ready": ("n1",), "runs": ("n2", "n3", "n1")}
+
+
+def test_only_of_a_removed_task_are_holders_named(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n2.1.1")
+
+    assert store.look("a").holders == ()
+
+
+def test_removing_twice_is_answered_alike(store):
+    standing_at(store, RUNNING)
+
+    assert store.remove("a") == store.remove("a")
+
+
+def test_a_task_that_nobody_submitted_cannot_be_removed(store):
+    answer = store.remove("a")
+
+    assert (answer.unknown, answer.granted) == (True, False)
+
+
+def test_a_complete_task_is_not_removed_nor_is_what_depends_on_it(store):
+    a_child_under_way(store)
+
+    answer = store.remove("parent")
+
+    assert (answer.state, answer.granted, answer.children) == (COMPLETE, False, ())
+    assert store.state("child") is STAGE_IN
+
+
+def test_a_failed_task_is_not_removed(store):
+    standing_at(store, RUNNING)
+    store.fail("a", "n2.1.1")
+
+    answer = store.remove("a")
+
+    assert (answer.state, answer.granted) == (FAILED, False)
+
+
+def test_nothing_a_removed_tasks_attempt_does_has_any_effect(store):
+    standing_at(store, RUNNING)
+    store.remove("a")
+
+    commit, fail = store.commit("a", "n2.1.1"), store.fail("a", "n2.1.1")
+
+    assert isinstance(commit, Refused)
+    assert [commit.reason, fail.reason] == [Refusal.FINISHED] * 2
+    assert [commit.state, fail.state] == [REMOVED] * 2
+    assert store.advance("a", "n2.1.1", STAGE_OUT).state is REMOVED
+    assert store.release("a", "n2.1.1").state is REMOVED
+    assert store.postpone("a", "n2.1.1", "parent").state is REMOVED
+    assert store.take_over("a", "n2").state is REMOVED
+
+
+def test_a_removed_task_never_completes(store):
+    standing_at(store, RUNNING)
+    store.remove("a")
+
+    store.commit("a", "n2.1.1")
+
+    assert store.state("a") is REMOVED
+
+
+def test_a_child_that_waits_is_removed_when_it_hears_of_its_parents_removal(store):
+    store.submit(a_task("child", parents=["a"]))
+
+    assert store.notify("child", "a", removed=True).state is REMOVED
+
+
+def test_a_removed_task_is_not_begun_replicated_or_run_again(store):
+    standing_at(store, READY)
+    generation = store.remove("a").generation
+
+    assert store.begin("a", "n2.1.1").reason is Refusal.FINISHED
+    assert not store.replicate("a", "n1", "n2").granted
+    assert not store.reopen("a", generation).granted
+
+
+def test_a_removed_task_hears_of_its_parents_in_vain(store):
+    standing_at(store, WAITING)
+    store.remove("a")
+
+    assert store.notify("a", "parent").state is REMOVED
+
+
+def test_submitting_a_removed_task_again_leaves_it_removed(store):
+    standing_at(store, READY)
+    store.remove("a")
+
+    (answer,) = store.submit(a_task("a", children=["b"]))
+
+    assert answer.state is REMOVED
+    assert not answer.needs_node
+
+
+def test_whom_a_removed_task_must_tell_is_found_once_that_is_stale(store):
+    standing_at(store, READY)
+    removed = store.remove("a")
+
+    store.clock.move(STALE)
+    (found,) = store.patrol().undelivered
+
+    assert (found.state, found.children, found.placement) == (REMOVED, ("b",), 0)
+    assert (found.generation, found.winner) == (removed.generation, "")
+    store.delivered("a", removed.generation)
+    store.clock.move(STALE)
+    assert not store.patrol().undelivered
+
+
+def test_a_removed_task_that_had_become_ready_again_is_not_placed(store):
+    standing_at(store, STAGE_IN)
+    store.release("a", "n2.1.1")
+
+    store.remove("a")
+
+    store.clock.move(STALE)
+    found = store.patrol()
+    assert (found.untold(), found.unplaced()) == (["a"], [])
+
+
+@pytest.mark.parametrize("state", UNFINISHED, ids=lambda state: state.value)
+def test_a_child_that_has_not_finished_is_removed_with_its_parent(store, state):
+    if state is WAITING:
+        store.submit(a_task("child", parents=["parent"], children=["grandchild"]))
+    else:
+        a_child_under_way(store)
+    if state is READY:
+        store.release("child", "n2.1.1")
+    if state in (RUNNING, STAGE_OUT):
+        store.advance("child", "n2.1.1", state)
+
+    told = store.notify("child", "parent", 2, removed=True)
+
+    assert (told.state, told.granted) == (REMOVED, True)
+    assert told.children == (("grandchild",) if state is WAITING else ())
+    assert told.holders == (() if state is WAITING else ("n2", "n1"))
+
+
+def test_the_one_who_removed_a_child_is_answered_alike_when_it_asks_again(store):
+    store.submit(a_task("child", parents=["a", "b"]))
+
+    first = store.notify("child", "a", removed=True)
+    second = store.notify("child", "a", removed=True)
+
+    assert first.granted
+    assert first == second
+
+
+def test_a_child_is_removed_once_however_many_parents_are(store):
+    store.submit(a_task("child", parents=["a", "b"]))
+    granted = [store.notify("child", parent, removed=True).granted for parent in "ab"]
+
+    assert granted == [True, False]
+
+
+@pytest.mark.parametrize("ends", [("failed", "removed"), ("removed", "failed")], ids=" then ".join)
+def test_a_child_of_a_failed_and_a_removed_parent_ends_as_the_first_it_hears_of(store, ends):
+    store.submit(a_task("child", parents=["a", "b"]))
+
+    first = store.notify("child", "a", **{ends[0]: True})
+    second = store.notify("child", "b", **{ends[1]: True})
+
+    assert first.state.value == second.state.value == ends[0]
+    assert (first.granted, second.granted) == (True, False)
+
+
+def test_a_complete_child_outlives_its_parents_removal(store):
+    a_child_under_way(store)
+    store.commit("child", "n2.1.1")
+
+    told = store.notify("child", "parent", 2, removed=True)
+
+    assert (told.state, told.granted) == (COMPLETE, False)
+
+
+def test_a_removed_parent_removes_a_completed_child_that_must_run_again_without_it(store):
+    a_child_under_way(store)
+    store.commit("child", "n2.1.1")
+    store.notify("child", "parent", 2, removed=True)
+    store.reopen("child")
+    store.begin("child", "n3.1.1")
+
+    postponed = store.postpone("child", "n3.1.1", "parent")
+
+    assert (postponed.state, postponed.granted) == (REMOVED, True)
+    store.clock.move(STALE)
+    assert "child" in store.patrol().untold()
+
+
+def test_a_removed_task_can_be_forgotten(store):
+    standing_at(store, READY)
+    store.remove("a")
+
+    assert store.forget("a").unknown
+
+
+def test_a_removed_task_is_not_counted_among_the_unfinished(store):
+    standing_at(store, READY)
+    store.submit(a_task("b", parents=["a"]))
+    store.remove("a")
+
+    assert [unfinished.task for unfinished in store.recount(10)] == ["b"]
+
+
 # --- outboxes ----------------------------------------------------------------------------------
 
 
@@ -936,7 +1179,7 @@ def test_whom_a_finished_task_must_tell_is_found_once_that_is_stale(store):
     assert not fresh.undelivered
     assert stale["good"].children == ("x", "y")
     assert stale["good"].copies == (Copy("good.out", "n1"),)
-    assert [stale[task].failed for task in ("good", "bad")] == [False, True]
+    assert [stale[task].state for task in ("good", "bad")] == [COMPLETE, FAILED]
 
 
 def test_an_outbox_that_was_emptied_is_not_found(store):
@@ -1003,7 +1246,7 @@ def test_an_outbox_that_nobody_can_empty_does_not_keep_others_from_being_found(s
 
 def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
     again, other = names_on_one_shard(store, 2)
-    store.submit(a_task(again), a_task(other))
+    store.submit(a_task(again, children=["c"]), a_task(other, children=["c"]))
     store.begin(again, "n1.1.1")
     store.take_over(again, "n1")
     store.clock.move(1.0)
@@ -1020,7 +1263,7 @@ def test_what_comes_into_an_outbox_anew_goes_behind_what_was_there(store):
 
 
 def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_others(store):
-    store.submit(a_task("a"))
+    store.submit(a_task("a", children=["b"]))
     store.begin("a", "n1.1.1")
     store.take_over("a", "n1")
     store.clock.move(STALE)
@@ -1033,6 +1276,19 @@ def test_an_end_that_comes_while_a_patrol_has_the_task_is_stale_no_sooner_than_o
 
     assert not after_the_hold.undelivered
     assert store.patrol().untold() == ["a"]
+
+
+def test_a_task_without_children_leaves_the_outbox_when_it_is_complete(store):
+    """There is nobody to be told."""
+    store.submit(a_task("a"), a_task("b"))
+    store.complete("a")
+    store.begin("b", "n1.1.1")
+    store.take_over("b", "n1")  # ready again, and in no queue
+    store.commit("b", "n2.1.1")
+
+    store.clock.move(STALE)
+
+    assert not store.patrol().undelivered
 
 
 def test_word_that_an_earlier_generation_was_told_does_not_empty_the_outbox(store):
@@ -1058,7 +1314,7 @@ def test_word_that_a_completion_was_told_does_not_hide_the_failure_after_it(stor
 
     store.clock.move(STALE)
     (found,) = store.patrol().undelivered
-    assert (found.failed, found.generation) == (True, failing.generation)
+    assert (found.state, found.generation) == (FAILED, failing.generation)
     store.delivered("a", failing.generation)
     store.clock.move(STALE)
     assert not store.patrol().undelivered

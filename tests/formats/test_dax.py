@@ -34,7 +34,7 @@ def test_a_file_has_its_largest_size_and_only_used_files_count() -> None:
         "c": 1,
         "d": 0,
     }
-    assert any("1 files have several sizes" in warning for warning in workflow.warnings)
+    assert any("1 file has several sizes" in warning for warning in workflow.warnings)
 
 
 def test_inout_is_both_read_and_written() -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from dataward.live import durability
-from dataward.live.durability import SYNC_ALL_FILES, sync_files, sync_path
+from dataward.live.durability import SYNC_ALL_FILES, replace_content, sync_files, sync_path
+from power.small_cuts import PLACE, cut_at_the_end, cut_everywhere, recorded_lines
+from power.tracing import why_impossible
 
 
 @pytest.fixture
@@ -66,3 +68,42 @@ def test_a_file_that_is_gone_is_passed_over(synced):
     sync_files(paths)
 
     assert synced == ["f0", "f2"]
+
+
+# --- new content for a file ----------------------------------------------------------------------
+
+REPLACING = (
+    "from pathlib import Path\n"
+    "from dataward.live.durability import replace_content\n"
+    "replace_content(Path('facts'), b'new')\n"
+)
+needs_recorder = pytest.mark.skipif(bool(why_impossible()), reason=why_impossible())
+
+
+def test_new_content_is_whole_when_it_is_synced_and_has_its_name_after_that(monkeypatch):
+    path, seen = Path("facts").absolute(), []
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", lambda file: seen.append(content_of(file, path)))
+
+    replace_content(path, b"new")
+
+    assert seen == [(b"new", b"old"), (None, b"new")]
+
+
+def content_of(file: int, path: Path) -> tuple[bytes | None, bytes]:
+    """What is in an open file, or None if it is a directory, and what is at the path."""
+    link = Path(f"/proc/self/fd/{file}")
+    return None if link.is_dir() else link.read_bytes(), path.read_bytes()
+
+
+@needs_recorder
+def test_a_power_cut_leaves_the_old_content_or_the_new_and_after_that_the_new():
+    PLACE.mkdir()
+    (PLACE / "facts").write_bytes(b"old")
+    recording = recorded_lines(REPLACING)
+
+    left = {(PLACE / "facts").read_bytes() for _ in cut_everywhere(recording)}
+    cut_at_the_end(recording)
+
+    assert left == {b"old", b"new"}
+    assert (PLACE / "facts").read_bytes() == b"new"

@@ -203,6 +203,61 @@ def test_an_input_of_the_users_keeps_its_mode(sandbox, tmp_path):
     assert mine.stat().st_mode & 0o777 == 0
 
 
+def test_the_links_to_files_of_the_users_are_made_once(sandbox, tmp_path):
+    """Making one takes long where many were just removed."""
+    inputs = [users_file(tmp_path, name) for name in ("x", "y")]
+    found = []
+    for _ in range(3):
+        sandbox.prepare(inputs, [])
+        found.append([(os.readlink(name), os.lstat(name).st_ino) for name in ("x", "y")])
+        sandbox.tidy()
+
+    assert [path for path, _ in found[0]] == [file.path for file in inputs]
+    assert found[0] == found[1] == found[2]
+    assert os.listdir() == []
+
+
+def test_if_the_links_to_files_of_the_users_are_gone_they_are_made_again(sandbox, tmp_path):
+    x, y = (users_file(tmp_path, name) for name in ("x", "y"))
+    sandbox.prepare([x, y], [])
+    sandbox.tidy()
+    os.unlink(f"{sandbox.directory}.links/1")  # by a task that removes what is not its own
+
+    for _ in range(2):
+        sandbox.prepare([x, y], [])
+        assert [os.readlink(name) for name in ("x", "y")] == [x.path, y.path]
+        sandbox.tidy()
+
+
+def test_where_no_second_name_can_be_given_every_link_is_made_anew(sandbox, tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    x = users_file(tmp_path, "x")
+
+    for _ in range(2):
+        sandbox.prepare([x], [])
+        assert os.readlink("x") == x.path
+        sandbox.tidy()
+
+
+def test_of_many_files_of_the_users_only_so_many_links_are_kept(sandbox, tmp_path, monkeypatch):
+    monkeypatch.setattr("dataward.live.outside_links.LINKS_MAX", 2)
+    inputs = [users_file(tmp_path, name) for name in "abcd"]
+
+    sandbox.prepare(inputs, [])
+
+    assert [os.readlink(name) for name in "abcd"] == [file.path for file in inputs]
+    assert len(os.listdir(f"{sandbox.directory}.links")) == 2
+
+
+def users_file(directory: Path, name: str) -> Input:
+    path = directory / f"users {name}"
+    path.write_text(name)
+    return Input(name, str(path), outside=True)
+
+
 def test_removing_or_replacing_its_own_link_spoils_nothing(sandbox, depot):
     x, y = an_input("x", depot), an_input("y", depot)
     sandbox.prepare([x, y], ())

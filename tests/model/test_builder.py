@@ -197,7 +197,7 @@ def test_names_that_leave_the_directory_load_with_a_warning_but_do_not_run(name:
 
     workflow = wf.build()
 
-    assert any("not plain relative paths" in warning for warning in workflow.warnings)
+    assert any("not a plain relative path" in warning for warning in workflow.warnings)
     with pytest.raises(BadNameError):
         as_run(workflow, lambda _: True)
 

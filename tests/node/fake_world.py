@@ -36,6 +36,7 @@ from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
 from dataward.node.identity import Holding
 from dataward.node.mover import NodeParts
 from dataward.node.placer import Placer
+from dataward.node.setbacks import Setbacks
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -329,6 +330,12 @@ class FakeWorld:
     @cached_property
     def herald(self) -> Herald:
         return Herald(self.world, self.client, self.state.outbox, self.placer)
+
+    @cached_property
+    def setbacks(self) -> Setbacks:
+        return Setbacks(
+            self.world, self.settings, self.client, self.state, self.placer, self.herald
+        )
 
     # --- arranging -------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ def test_one_cancelled_later_is_under_way_until_it_has_cleaned_up(
 
 def test_whoever_waits_for_a_place_hears_of_one_cancelled_before_its_first_turn() -> None:
     place = Place()
-    waiting = place.world.start(place.attempts.one_over())
+    waiting = place.world.start(place.attempts.one_moved_on())
     place.begin("t")
 
     place.attempts.cancel_all()
@@ -106,7 +106,7 @@ def test_waiting_for_one_to_end_does_not_count_those_that_ended_before() -> None
     place.may_end.clear()
     place.begin("b")
 
-    waiting = place.world.start(place.attempts.one_over())
+    waiting = place.world.start(place.attempts.one_moved_on())
     assert not waiting.done()
     place.may_end.set()
     place.world.pass_time()

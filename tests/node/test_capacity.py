@@ -1,6 +1,7 @@
 """Cores and memory: a task waits for both, and gives both back."""
 
 from dataward.node.capacity import Capacity
+from dataward.node.settings import Precedence
 from node.fake_world import FakeWorld, a_task
 
 
@@ -89,3 +90,27 @@ def test_while_tasks_are_short_more_are_given_to_the_runner_than_there_are_cores
     assert capacity.attempts_max == 1 + 1 + 2
     capacity.learn(60.0)
     assert capacity.attempts_max == 1 + 1
+
+
+def test_while_cores_are_idle_for_want_of_inputs_more_tasks_may_begin() -> None:
+    world = FakeWorld(cores=2, staging_ahead=1, idle_staging=4)
+    capacity = Capacity(world.world, world.settings)
+
+    assert capacity.may_begin(under_way=2, staged=2)
+    assert not capacity.may_begin(under_way=3, staged=2)
+    assert capacity.may_begin(under_way=3, staged=1)
+    assert capacity.may_begin(under_way=6, staged=0)
+    assert not capacity.may_begin(under_way=7, staged=0)
+
+
+def test_a_free_core_goes_to_the_most_urgent_task_if_that_is_set() -> None:
+    world = FakeWorld(cores=1, precedence=Precedence.URGENCY)
+    capacity = Capacity(world.world, world.settings)
+    runs, later, sooner = a_task("runs"), a_task("later", priority=5.0), a_task("s", priority=2.0)
+    world.do(capacity.take(runs))
+    waiting = [world.start(capacity.take(later)), world.start(capacity.take(sooner))]
+
+    capacity.give_back(runs)
+    world.pass_time()
+
+    assert [fiber.done() for fiber in waiting] == [False, True]

@@ -9,7 +9,9 @@ import pytest
 from builders import a_diamond
 from dataward.model.answers import Standing
 from dataward.model.builder import WorkflowBuilder
-from dataward.model.events import Occasion
+from dataward.model.events import Occasion, TaskFinished
+from dataward.model.ids import CLIENT, NOBODY
+from dataward.model.messages import Stop, TellChildren, WorkQueued
 from dataward.model.operations import (
     AddCopies,
     Begin,
@@ -20,9 +22,11 @@ from dataward.model.operations import (
     InputFile,
     OutputFile,
     Recounted,
+    Remove,
     Submit,
     TaskSpec,
 )
+from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
 from dataward.node import client as module
 from dataward.node.client import Client, task_specs
@@ -44,12 +48,20 @@ class Place(FakeWorld):
         self, *specs: TaskSpec, rule: HomeRule | None = None, shards: int = 1, **placed: list[str]
     ) -> None:
         super().__init__(rule=rule, shards=shards)
-        self.woken: list[str] = []
         homes = Homes("client", self.world.nodes, Random(1), self.client, rule or AdageHome())
-        self.submitter = Client(self.client, homes, specs, placed, self.woken.append)
+        self.submitter = Client(
+            self.client, homes, specs, placed, self.network.send, self.kernel, self.events.append
+        )
+
+    @property
+    def woken(self) -> list[str]:
+        return [node for node, _ in self.sent(WorkQueued)]
 
     def submit(self) -> None:
         self.do(self.submitter.submit())
+
+    def remove(self, *tasks: str) -> list[Standing]:
+        return self.do(self.submitter.remove(tasks))
 
 
 # --- what a task is to the store -----------------------------------------------------------------
@@ -228,6 +240,62 @@ def test_submitted_again_a_task_that_runs_or_has_finished_is_not_queued_again() 
     assert place.asked(Enqueue) == [Enqueue("n0", (a_queue_entry("ready"),))]
 
 
+# --- removing ------------------------------------------------------------------------------------
+
+
+def a_chain() -> tuple[TaskSpec, TaskSpec]:
+    return a_task("t", preferred="n2", children=("child",)), a_task("child", made_by="t")
+
+
+def test_a_removed_task_is_reported_and_a_node_is_asked_to_tell_its_children() -> None:
+    place = Place(*a_chain())
+    place.submit()
+    place.network.sent.clear()
+
+    (standing,) = place.remove("t")
+
+    assert (standing.state, standing.granted) == (TaskState.REMOVED, True)
+    removed = TaskState.REMOVED
+    assert place.told(TaskFinished) == [TaskFinished(0.0, "t", NOBODY, CLIENT, removed, 1)]
+    assert place.network.sent == [
+        ("n2", Stop("t", 1)),
+        ("n2", TellChildren("t", 1, ("child",))),
+    ]
+
+
+def test_every_node_that_may_have_a_removed_task_is_told_to_stop() -> None:
+    place = Place(a_task("t", preferred="n2"))
+    place.submit()
+    place.have(Begin("t", "n1.1.1", "n1"))
+
+    place.remove("t")
+
+    assert [node for node, _ in place.sent(Stop)] == ["n1", "n2"]
+
+
+def test_a_complete_task_stays_and_nobody_is_told_anything() -> None:
+    place = Place(*a_chain())
+    place.submit()
+    place.have(Begin("t", "n0.1.1", "n0"), Commit("t", "n0.1.1", "n0", (), 1))
+    place.network.sent.clear()
+
+    (standing,) = place.remove("t")
+
+    assert (standing.state, standing.granted) == (TaskState.COMPLETE, False)
+    assert (place.told(TaskFinished), place.network.sent) == ([], [])
+
+
+def test_a_removal_that_fails_is_repeated_until_the_store_answers() -> None:
+    place = Place(a_task("t"))
+    place.submit()
+    place.store.failures_left = 2
+
+    place.remove("t")
+
+    assert place.asked(Remove) == [Remove("t")] * 3
+    assert place.known("t").state is TaskState.REMOVED
+
+
 # --- watching ------------------------------------------------------------------------------------
 
 
@@ -235,7 +303,7 @@ def test_all_is_submitted_again_once_after_each_loss_of_any_shard() -> None:
     place = Place(a_task(), shards=2)
     place.submit()
     place.log.clear()
-    place.start(place.submitter.watch(place.kernel, 10.0))
+    place.start(place.submitter.watch(10.0))
 
     submitted = []
     for lost in (None, 1, None, 0):
@@ -252,9 +320,26 @@ def test_what_the_store_forgot_it_knows_again() -> None:
     place = Place(a_task())
     place.submit()
     place.have(Begin("t", "n0.1.1", "n0"), Commit("t", "n0.1.1", "n0", (), 1), Forget("t"))
-    place.start(place.submitter.watch(place.kernel, 10.0))
+    place.start(place.submitter.watch(10.0))
 
     place.store.lose_writes()
     place.pass_time(10.0)
 
     assert place.known("t").spec.id == "t"
+
+
+def test_what_was_removed_is_removed_again_after_a_loss_and_nothing_else_is() -> None:
+    place = Place(a_task("gone"), a_task("stays"), a_task("done"))
+    place.submit()
+    place.have(Begin("done", "n0.1.1", "n0"), Commit("done", "n0.1.1", "n0", (), 1))
+    place.remove("gone", "done")
+    place.start(place.submitter.watch(10.0))
+    place.log.clear()
+
+    place.have(Forget("gone"))
+    place.store.lose_writes()
+    place.pass_time(10.0)
+
+    assert place.asked(Remove) == [Remove("gone")]
+    assert place.known("gone").state is TaskState.REMOVED
+    assert place.known("stays").state is TaskState.READY

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from dataward.model.answers import Committed, Failing, Refusal, Refused
-from dataward.model.events import AttemptEnded, FileEvicted, TaskFinished
+from dataward.model.events import (
+    AttemptEnded,
+    FileEvicted,
+    Occasion,
+    TaskFinished,
+    TaskPlaced,
+)
 from dataward.model.ids import AttemptId
 from dataward.model.messages import Stop
 from dataward.model.operations import (
@@ -18,12 +24,13 @@ from dataward.model.operations import (
     LetGo,
     Notify,
     OutputFile,
+    Release,
     Replicate,
     Submit,
     TakeOver,
     TaskSpec,
 )
-from dataward.model.states import AttemptOutcome, TaskState
+from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.node.committer import Committer
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -33,7 +40,9 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        committer = Committer(self.world, self.client, self.state, self.depot, self.herald)
+        committer = Committer(
+            self.world, self.client, self.state, self.depot, self.herald, self.setbacks
+        )
         self.start(committer.run())
         self.start(self.herald.run())
 
@@ -97,19 +106,81 @@ def test_without_a_commit_the_disk_is_not_synced() -> None:
     assert "sync" not in place.log
 
 
-def test_a_sync_that_fails_makes_a_commit_a_failure_and_discards_its_outputs() -> None:
+def test_a_sync_that_fails_sends_the_task_elsewhere_and_discards_its_outputs() -> None:
     place = Place()
+    for node in place.world.nodes:
+        place.join(node)
     place.disk.sync_fails = True
     attempt = place.ends(a_task(writes=["f"]))
 
     place.pass_time()
 
     assert not place.asked(Commit)
-    assert place.asked(Fail) == [Fail("t", attempt, "the disk is full")]
+    assert not place.asked(Fail)
+    assert place.asked(Release) == [Release("t", attempt)]
     assert "remove f" in place.log
     assert place.depot.used_bytes == 0
+    assert place.outcomes() == [(attempt, AttemptOutcome.RELEASED, "the disk is full")]
+    (placed,) = place.told(TaskPlaced)
+    assert (placed.node != "n0", placed.occasion) == (True, Occasion.NO_ROOM)
+    assert place.known("t").state is TaskState.READY
+    assert not place.state.identity.holdings
+    assert not place.state.outbox.is_busy
+
+
+def test_a_node_that_is_alone_tries_again_after_a_while_and_uses_up_no_retry() -> None:
+    place = Place(nodes=1, retry_seconds_max=10.0)
+    place.disk.sync_fails = True
+    attempt = place.ends(a_task(writes=["f"], retries=1))
+
+    place.pass_time(9.0)
+    assert place.asked(Release) == [Release("t", attempt, keep=True)]
+    assert not place.state.queue
+    place.pass_time(1.0)
+
+    assert place.state.queue.take() is not None
+    assert not place.known("t").failures
+
+
+def test_after_many_tries_a_sync_that_fails_is_the_failure_of_the_task() -> None:
+    place = Place(nodes=1, full_disk_tries=0)
+    place.disk.sync_fails = True
+    attempt = place.ends(a_task(writes=["f"]))
+
+    place.pass_time()
+
+    assert place.asked(Fail) == [Fail("t", attempt, "the disk is full")]
     assert place.outcomes() == [(attempt, AttemptOutcome.FAILED, "the disk is full")]
+    assert place.told(AttemptEnded)[0].cause is FailureCause.DISK
     assert place.known("t").state is TaskState.FAILED
+
+
+def test_a_sync_that_fails_keeps_no_task_from_being_recalled() -> None:
+    """What an earlier run left was synced by that run."""
+    place = Place()
+    place.disk.sync_fails = True
+    attempt, _ = place.begin(a_task(writes=["f"]))
+
+    place.state.outbox.recall("t", attempt, (OutputFile("f", 10, "d"),), ())
+    place.pass_time()
+
+    assert [commit.attempt for commit in place.asked(Commit)] == [attempt]
+    assert not place.asked(Release)
+
+
+def test_a_release_that_is_answered_after_the_lease_was_lost_changes_nothing() -> None:
+    place = Place(nodes=1, retry_seconds_max=10.0)
+    place.disk.sync_fails = True
+    place.store.answers.clear()
+    place.ends(a_task(writes=["f"]))
+    place.pass_time()
+
+    place.state.lose_lease(1)
+    place.store.answers.set()
+    place.pass_time(10.0)
+
+    assert not place.state.queue
+    assert len(place.outcomes()) == 1
 
 
 def test_a_sync_that_fails_leaves_what_is_only_said_again_alone() -> None:

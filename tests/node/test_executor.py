@@ -60,9 +60,9 @@ class Place(FakeWorld):
         for spec in specs:
             self.state.queue.put(a_queue_entry(spec.id, spec.priority, generation=1))
 
-    def reads_what_p_wrote(self, task: str) -> TaskSpec:
+    def reads_what_p_wrote(self, task: str, **fields: Any) -> TaskSpec:
         """A ready task that reads a file which p wrote, at n1."""
-        spec = a_task(task, reads=["in"], made_by="p")
+        spec = a_task(task, reads=["in"], made_by="p", **fields)
         self.have(
             Submit(a_task("p", writes=["in"], children=(task,))),
             Submit(spec),
@@ -558,3 +558,43 @@ def test_inputs_that_are_here_are_not_waited_for() -> None:
 
     assert place.state.learned.tasks == 1
     assert place.state.learned.moving_seconds == 0.0
+
+
+# --- giving way ----------------------------------------------------------------------------------
+
+
+def two_that_want_the_core(place: Place) -> None:
+    """A task that is urgent and waits for its input, and one that is not, and could run at once."""
+    urgent = place.reads_what_p_wrote("urgent", priority=1.0)
+    patient = a_task("patient", priority=5.0, estimated_seconds=100.0)
+    place.network.silent.add("n1")
+    place.run(urgent, patient)
+
+
+def test_a_task_leaves_the_core_to_a_more_urgent_one_whose_inputs_come_soon() -> None:
+    place = Place(cores=1, give_way_share=0.05, retry_seconds=0.5)
+
+    two_that_want_the_core(place)
+    place.network.silent.clear()
+    place.pass_time(4.0)
+
+    assert place.runner.given[0] == "urgent"
+
+
+def test_a_task_gives_way_for_a_share_of_its_run_time_only() -> None:
+    place = Place(cores=1, give_way_share=0.05, retry_seconds=100.0)
+
+    two_that_want_the_core(place)
+    place.pass_time(4.0)
+    assert place.runner.given == []
+    place.pass_time(2.0)
+
+    assert place.runner.given == ["patient"]
+
+
+def test_a_task_does_not_give_way_where_there_are_cores_for_all() -> None:
+    place = Place(cores=2, give_way_share=0.05, retry_seconds=100.0)
+
+    two_that_want_the_core(place)
+
+    assert place.runner.given == ["patient"]

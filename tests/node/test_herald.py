@@ -4,7 +4,7 @@ from typing import Any
 
 from dataward.model.events import Occasion, TaskFinished, TaskPlaced
 from dataward.model.ids import NOBODY
-from dataward.model.messages import WorkQueued
+from dataward.model.messages import Stop, WorkQueued
 from dataward.model.operations import Begin, Copy, Delivered, Enqueue, Notify, Submit
 from dataward.model.states import TaskState
 from dataward.node.herald import Notice
@@ -12,7 +12,7 @@ from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
 def a_notice(task: str = "p", children: tuple[str, ...] = (), **fields: Any) -> Notice:
-    return Notice(**{"task": task, "generation": 1, "failed": False, "children": children,
+    return Notice(**{"task": task, "generation": 1, "end": TaskState.COMPLETE, "children": children,
                      "copies": (), **fields})  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_a_failure_is_passed_on_to_all_descendants() -> None:
         Submit(a_task("grandchild", made_by="child")),
     )
 
-    place.herald.deliver(a_notice("p", ("child",), failed=True))
+    place.herald.deliver(a_notice("p", ("child",), end=TaskState.FAILED))
     place.pass_time()
 
     assert place.asked(Notify) == [
@@ -168,7 +168,7 @@ def test_a_child_that_failed_by_itself_is_not_failed_again_with_its_parent() -> 
         Notify("child", "q", 1, True),
     )
 
-    place.herald.deliver(a_notice("p", ("child",), failed=True))
+    place.herald.deliver(a_notice("p", ("child",), end=TaskState.FAILED))
     place.pass_time()
 
     assert [notice.task for notice in place.asked(Notify)] == ["child"]
@@ -182,8 +182,58 @@ def test_a_child_under_way_outlives_its_parents_failure() -> None:
         Begin("child", "n1.1.1", "n1"),
     )  # fmt: skip
 
-    place.herald.deliver(a_notice("p", ("child",), generation=2, failed=True))
+    place.herald.deliver(a_notice("p", ("child",), generation=2, end=TaskState.FAILED))
     place.pass_time()
 
     assert place.told(TaskFinished) == []
     assert place.delivered() == ["p"]
+
+
+# --- removal -------------------------------------------------------------------------------------
+
+
+def test_a_removal_is_passed_on_to_all_descendants() -> None:
+    place = Place()
+    place.have(
+        Submit(a_task("child", made_by="p", children=("grandchild",))),
+        Submit(a_task("grandchild", made_by="child")),
+    )
+
+    place.herald.deliver(a_notice("p", ("child",), end=TaskState.REMOVED))
+    place.pass_time()
+
+    assert place.asked(Notify) == [
+        Notify("child", "p", 1, removed=True),
+        Notify("grandchild", "child", 1, removed=True),
+    ]
+    finished = [(e.task, e.attempt, e.node, e.state) for e in place.told(TaskFinished)]
+    assert finished == [
+        ("child", NOBODY, "n0", TaskState.REMOVED),
+        ("grandchild", NOBODY, "n0", TaskState.REMOVED),
+    ]
+    assert place.delivered() == ["p", "child", "grandchild"]
+    assert place.network.sent == []  # they waited, so no node has them
+
+
+def test_whoever_may_have_a_child_that_is_removed_is_told_to_stop() -> None:
+    place = Place()
+    place.have(
+        Submit(a_task("child", parents=("p",), preferred="n2")), Notify("child", "p", 1),
+        Begin("child", "n1.1.1", "n1"),
+    )  # fmt: skip
+
+    place.herald.deliver(a_notice("p", ("child",), generation=2, end=TaskState.REMOVED))
+    place.pass_time()
+
+    stop = Stop("child", place.known("child").generation)
+    assert place.network.sent == [("n1", stop), ("n2", stop)]
+    assert [event.state for event in place.told(TaskFinished)] == [TaskState.REMOVED]
+
+
+def test_a_removed_child_that_the_store_has_forgotten_is_to_be_told_later() -> None:
+    place = Place()
+
+    place.herald.deliver(a_notice("p", ("child",), end=TaskState.REMOVED))
+    place.pass_time()
+
+    assert place.delivered() == []

@@ -6,10 +6,11 @@ import pytest
 
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion
-from dataward.model.operations import Shelf
+from dataward.model.operations import Look, Shelf
 from dataward.model.states import TaskState
-from dataward.node.homes import Home, View
+from dataward.node.homes import Home, Homes, View
 from dataward.node.keeper_homes import HashedHome, KeeperHome, drawn_keepers
+from node.fake_world import FakeWorld
 
 NODES = ["n0", "n1", "n2", "n3", "n4"]
 TASK = Standing("t", TaskState.READY, 0, preferred="n4")
@@ -42,6 +43,16 @@ def test_a_task_without_room_goes_to_another_nodes_own_queue() -> None:
 
 def test_keepers_are_asked_for_their_loads() -> None:
     assert list(KeeperHome().candidates(TASK, NODES)) == ["n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("rule", [KeeperHome(), HashedHome()])
+def test_a_home_is_found_without_asking_for_a_tasks_inputs(rule: KeeperHome | HashedHome) -> None:
+    place = FakeWorld(nodes=3)
+    homes = Homes("n0", place.world.nodes, Random(1), place.client, rule)
+
+    place.start(homes.find([TASK], Occasion.READY))
+
+    assert place.asked(Look) == []
 
 
 # --- every node keeps some -----------------------------------------------------------------------

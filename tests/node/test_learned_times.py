@@ -73,7 +73,7 @@ def test_a_type_is_expected_to_take_the_mean_of_its_runs() -> None:
 def test_a_type_that_has_not_run_takes_the_mean_of_all() -> None:
     times = learned(sort=[1.0, 3.0], join=[5.0])
 
-    assert times.estimate("split").seconds == times.estimate().seconds == 3.0
+    assert times.estimate("split").seconds == times.estimate(None).seconds == 3.0
     assert times.average_seconds == 3.0
     assert times.runs == 3
 

@@ -6,7 +6,7 @@ import pytest
 
 from dataward.kernel.fibers import VirtualFiber
 from dataward.model.events import AttemptEnded, NodeJoined
-from dataward.model.messages import Confirm, Stop, WorkQueued
+from dataward.model.messages import Confirm, Stop, TellChildren, WorkQueued
 from dataward.model.operations import (
     AddCopies,
     Begin,
@@ -17,8 +17,10 @@ from dataward.model.operations import (
     Join,
     LetGo,
     Look,
+    Notify,
     Probe,
     Release,
+    Remove,
     ReportLoad,
     Submit,
     TakeOver,
@@ -195,6 +197,52 @@ def test_a_stop_for_an_outcome_that_is_on_its_way_changes_nothing() -> None:
     assert place.state.knows("t")
 
 
+def test_a_node_tells_the_children_of_a_removed_task_and_theirs() -> None:
+    place = Place().boot()
+    place.have(
+        Submit(a_task("t", children=("child",))),
+        Submit(a_task("child", made_by="t", children=("grandchild",))),
+        Submit(a_task("grandchild", made_by="child")),
+        Remove("t"),
+    )
+
+    place.hears(TellChildren("t", 1, ("child",)))
+
+    assert [(n.task, n.parent, n.removed) for n in place.asked(Notify)] == [
+        ("child", "t", True),
+        ("grandchild", "child", True),
+    ]
+    assert place.known("grandchild").state is TaskState.REMOVED
+
+
+def test_the_commit_of_a_removed_task_comes_too_late_and_its_outputs_are_discarded() -> None:
+    place = Place().boot()
+    place.runner.may_end.clear()
+    place.runs(a_task("t", writes=["f"]))
+    place.have(Remove("t"))
+
+    place.runner.may_end.set()
+    place.pass_time(1.0)
+
+    assert [event.outcome for event in place.told(AttemptEnded)] == [AttemptOutcome.LOST]
+    assert place.known("t").state is TaskState.REMOVED
+    assert "f" not in place.disk.stored
+    assert not any(place.node.loose_ends().values())
+
+
+def test_a_task_that_was_removed_while_it_was_queued_is_let_go_of_unrun() -> None:
+    place = Place().boot()
+    place.queued(a_task("t"))
+    place.have(Remove("t"))
+
+    place.hears(WorkQueued())
+    place.pass_time(1.0)
+
+    assert place.runner.given == []
+    assert not any(place.node.loose_ends().values())
+    assert place.queue_of("n0") == []
+
+
 def test_a_node_that_knows_the_task_need_not_confirm_its_attempt() -> None:
     place = Place().boot()
     place.runs(a_task())
@@ -305,7 +353,7 @@ def test_components_stop_in_the_opposite_order_of_their_start(
 
     assert stopped == [
         f"n0 {component}"
-        for component in ("mover", "executor", "validator", "lease", "inbox", "herald",
+        for component in ("mover", "stocker", "executor", "validator", "lease", "inbox", "herald",
                           "committer", "rejoin", "join")
     ]  # fmt: skip
 

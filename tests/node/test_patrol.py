@@ -192,8 +192,8 @@ def test_without_suspects_nobody_is_seized() -> None:
 
 
 def an_undelivered(task: str, **fields: Any) -> Undelivered:
-    plain = {"generation": 1, "failed": False, "placement": 0, "children": (), "copies": (),
-             "winner": NOBODY}  # fmt: skip
+    plain = {"generation": 1, "state": TaskState.COMPLETE, "placement": 0, "children": (),
+             "copies": (), "winner": NOBODY}  # fmt: skip
     return Undelivered(task, **{**plain, **fields})
 
 
@@ -216,12 +216,22 @@ def test_children_that_were_not_told_are_told_and_so_is_the_event_list() -> None
 
 def test_a_failure_that_was_not_passed_on_is_passed_on() -> None:
     place = Place()
-    place.finds(undelivered=(an_undelivered("t", failed=True, children=("c",)),))
+    place.finds(undelivered=(an_undelivered("t", state=TaskState.FAILED, children=("c",)),))
 
     place.look()
 
     assert place.asked(Notify) == [Notify("c", "t", 1, True)]
     assert place.told(TaskFinished) == []  # nobody won
+
+
+def test_a_removal_that_was_not_passed_on_is_passed_on() -> None:
+    place = Place()
+    place.finds(undelivered=(an_undelivered("t", state=TaskState.REMOVED, children=("c",)),))
+
+    place.look()
+
+    assert place.asked(Notify) == [Notify("c", "t", 1, removed=True)]
+    assert place.told(TaskFinished) == []
 
 
 def test_a_task_that_may_be_in_no_queue_is_queued_again() -> None:

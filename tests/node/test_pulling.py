@@ -55,6 +55,19 @@ def test_a_hungry_node_asks_the_first_keeper_for_as_many_tasks_as_it_can_begin()
     assert place.sent(Ask) == [("n1", Ask("n0", 2))]
 
 
+def test_a_hungry_node_asks_for_one_task_even_if_it_may_begin_none() -> None:
+    """It became hungry when it might begin more: a slow task has ended since."""
+    place = Place(nodes=2, cores=1)
+    place.world.nodes[:] = ["n1", "n0"]
+    fiber = place.kernel.spawn(place.wait_for_ever())
+    place.state.attempts.begin(a_queue_entry("t"), fiber)
+
+    place.state.queue.hungry.set()
+    place.pass_time()
+
+    assert place.sent(Ask) == [("n1", Ask("n0", 1))]
+
+
 def test_a_node_that_was_given_nothing_asks_ever_more_keepers_then_all_again_more_rarely() -> None:
     place = Place(ask_seconds_min=1.0, ask_seconds_max=2.0)
     place.world.nodes[:] = ["n1", "n2", "n3", "n4", "n0"]

@@ -222,12 +222,21 @@ class SortedList:
     def take(self) -> QueueEntry | None:
         def part(entry: QueueEntry) -> int:
             kept_first = self.order is TakeOrder.KEPT_FIRST and entry.shelf is Shelf.KEPT
-            return 2 if entry.replica else 0 if kept_first else 1
+            if entry.replica and self.order is not TakeOrder.REPLICAS_TOO:
+                return 2
+            return 0 if kept_first and not entry.replica else 1
 
         order = sorted(self.entries, key=lambda e: (part(e), e.priority, e.task))
         if order:
             self.entries.remove(order[0])
         return order[0] if order else None
+
+    def first(self) -> list[QueueEntry]:
+        own = [e for e in self.entries if not e.replica or self.order is TakeOrder.REPLICAS_TOO]
+        return sorted(
+            [e for e in own if self.order is not TakeOrder.KEPT_FIRST or e.shelf is Shelf.SHARED],
+            key=lambda e: (e.priority, e.task),
+        )
 
     def confined(self) -> list[QueueEntry]:
         confined = [e for e in self.entries if not e.replica and e.shelf is Shelf.KEPT]
@@ -267,7 +276,7 @@ entries = st.builds(
     st.just(1),
     st.sampled_from([Shelf.SHARED, Shelf.KEPT]),
 )
-STEPS = ["put", "put", "take", "remove", "keep", "give", "offer", "clear"]
+STEPS = ["put", "put", "take", "remove", "keep", "give", "look", "offer", "clear"]
 pools = st.lists(entries, min_size=1, max_size=12)
 
 
@@ -295,6 +304,9 @@ def test_it_is_a_sorted_list_only_faster(
         elif step == "give":
             count = data.draw(st.integers(1, 5))
             assert queue.least_urgent(count) == model.givable()[:count]
+        elif step == "look":
+            count = data.draw(st.integers(1, 5))
+            assert queue.most_urgent(count) == model.first()[:count]
         elif step == "offer":
             count = data.draw(st.integers(1, 5))
             queue.offer_kept(count)

@@ -44,7 +44,9 @@ class Place(FakeWorld):
         executor = Executor(
             self.world, self.client, self.state, self.depot, capacity, setbacks, binder
         )
-        committer = Committer(self.world, self.client, self.state, self.depot, self.herald)
+        committer = Committer(
+            self.world, self.client, self.state, self.depot, self.herald, self.setbacks
+        )
         for component in (executor, committer, self.herald):
             self.start(component.run())
 

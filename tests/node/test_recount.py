@@ -15,10 +15,12 @@ from dataward.model.operations import (
     Postpone,
     Recount,
     Recounted,
+    Remove,
     Reopen,
     Submit,
     shard_of,
 )
+from dataward.model.states import TaskState
 from dataward.node import recount as module
 from dataward.node.recount import recount
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -89,6 +91,18 @@ def test_one_that_missed_its_parents_failure_fails_too() -> None:
     run_recount(world)
 
     assert world.asked(Notify) == [Notify("child", "p", 1, True)]
+    assert not world.asked(Enqueue)
+
+
+def test_one_that_missed_its_parents_removal_is_removed_too() -> None:
+    world = FakeWorld()
+    world.have(Submit(a_task("p", children=("child",))), Submit(a_task("child", made_by="p")))
+    world.have(Remove("p"))
+
+    run_recount(world)
+
+    assert world.asked(Notify) == [Notify("child", "p", 1, removed=True)]
+    assert world.known("child").state is TaskState.REMOVED
     assert not world.asked(Enqueue)
 
 

@@ -18,13 +18,13 @@ from dataward.model.operations import (
     Notify,
     Postpone,
     Release,
+    Remove,
     Reopen,
     Submit,
     TaskSpec,
 )
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.node.identity import Holding
-from dataward.node.setbacks import Setbacks
 from dataward.world import InputLost
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -46,9 +46,6 @@ class Place(FakeWorld):
         self.attempt: AttemptId
         self.begun: Begun
         self.attempt, self.begun = self.begin(spec)
-        self.setbacks = Setbacks(
-            self.world, self.settings, self.client, self.state, self.placer, self.herald
-        )
         self.start(self.herald.run())
 
     def complete(self, task: str, node: str) -> None:
@@ -167,6 +164,24 @@ def test_a_task_whose_parent_failed_while_it_ran_fails_when_it_would_have_to_wai
     assert not place.is_held()
 
 
+@pytest.mark.parametrize("end", [TaskState.FAILED, TaskState.REMOVED])
+def test_a_task_that_must_wait_for_what_will_never_run_again_ends_even_if_that_was_forgotten(
+    end: TaskState,
+) -> None:
+    place = Place(READS_P)
+    place.have(Reopen("p", 1))
+    if end is TaskState.FAILED:
+        place.have(Begin("p", "n2.1.1", "n2"), Fail("p", "n2.1.1", "it broke"))
+    else:
+        place.have(Remove("p"))
+
+    place.lose_inputs()
+
+    assert place.known("t").state is end
+    assert [(event.task, event.state) for event in place.told(TaskFinished)] == [("t", end)]
+    assert not place.is_held()
+
+
 # --- a place that cannot be reached --------------------------------------------------------------
 
 
@@ -256,6 +271,55 @@ def test_every_task_may_wait_for_room_as_often_whatever_others_did() -> None:
     place.do(place.setbacks.on_disk_full(spec, attempt, "no room"))
 
     assert "u" in place.state.queue
+
+
+def test_a_task_whose_outputs_could_not_be_synced_waits_here_if_it_stays() -> None:
+    place = Place(a_task(), nodes=1, retry_seconds_max=10.0)
+    (standing,) = place.have(Release("t", place.attempt, keep=True))
+
+    place.setbacks.on_unsynced(standing, stays=True)
+    place.pass_time(9.0)
+    assert "t" not in place.state.queue
+    place.pass_time(1.0)
+
+    assert place.state.queue.take() == a_queue_entry("t")
+    assert place.is_held()
+
+
+def test_it_is_not_queued_by_a_node_that_has_lost_its_lease_meanwhile() -> None:
+    place = Place(a_task(), nodes=1, retry_seconds_max=10.0)
+    (standing,) = place.have(Release("t", place.attempt, keep=True))
+    place.setbacks.on_unsynced(standing, stays=True)
+
+    place.state.lose_lease(1)
+    place.pass_time(10.0)
+
+    assert not place.state.queue
+
+
+def test_it_is_not_queued_if_the_node_has_let_go_of_it_meanwhile() -> None:
+    place = Place(a_task(), nodes=1, retry_seconds_max=10.0)
+    (standing,) = place.have(Release("t", place.attempt, keep=True))
+    place.setbacks.on_unsynced(standing, stays=True)
+
+    place.state.outbox.let_go("t")
+    place.pass_time(10.0)
+
+    assert not place.state.queue
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_it_is_let_go_of_and_sent_nowhere_if_a_rival_has_it(stays: bool) -> None:
+    place = Place(a_task(backups_max=1))
+    place.have(Begin("t", "n2.1.1", "n2"))
+    (standing,) = place.have(Release("t", place.attempt, stays))
+
+    place.setbacks.on_unsynced(standing, stays=stays)
+    place.pass_time(10.0)
+
+    assert not place.asked(Enqueue)
+    assert not place.state.queue
+    assert not place.is_held()
 
 
 # --- replicas ------------------------------------------------------------------------------------

@@ -207,3 +207,25 @@ def test_a_debt_allowed_later_serves_those_who_wait() -> None:
         assert shop.had == ["a", "b"], "the debt is paid first"
 
     shop.kernel.run(main())
+
+
+def test_the_most_urgent_is_served_first_and_of_equals_the_first_that_came() -> None:
+    kernel = VirtualKernel()
+    slots = Slots(kernel, 1)
+    served: list[str] = []
+
+    async def work(name: str, urgency: float) -> None:
+        await slots.take(1, urgency)
+        served.append(name)
+        await kernel.sleep(1.0)
+        slots.give_back()
+
+    async def main() -> None:
+        wanted = [("first", 9.0), ("b", 2.0), ("c", 1.0), ("d", 2.0)]
+        fibers = [kernel.spawn(work(*each)) for each in wanted]
+        for fiber in fibers:
+            await fiber.join()
+
+    kernel.run(main())
+
+    assert served == ["first", "c", "b", "d"]

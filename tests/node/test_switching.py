@@ -73,7 +73,7 @@ class Place(FakeWorld):
 
     def runs(self, tasks: int, *, moving_seconds: float) -> None:
         for _ in range(tasks):
-            self.state.learned.moved(moving_seconds)
+            self.state.learned.moved(moving_seconds, 1)
             self.state.learned.ran(1.0)
         self.pass_time(1.0)
 

@@ -133,3 +133,25 @@ def test_just_after_weighing_the_load_is_the_sum_of_what_is_expected(steps: list
         for one in waiting
     ]
     assert load.seconds == pytest.approx(sum(expected), rel=1e-6, abs=1e-6)
+
+
+def test_weighing_looks_only_at_types_that_have_run_and_wait() -> None:
+    """There may be as many types as tasks: each task that ends would cost a look at all others."""
+
+    class Counting(LearnedTimes):
+        asked = 0
+
+        def factor(self, task_type: str | None) -> float:
+            self.asked += 1
+            return super().factor(task_type)
+
+    times = Counting()
+    load = a_load(*(entry(str(i), 2.0, ROUGH, f"type{i}") for i in range(1000)), times=times)
+    times.asked = 0
+
+    times.learn("type7", 8.0, 2.0)
+    load.weigh_again()
+
+    assert times.asked == 2  # type7, and all others together
+    expected = 2.0 * times.factor("type7") + 999 * 2.0 * times.factor("type8")
+    assert load.seconds == pytest.approx(expected)

@@ -16,9 +16,12 @@ CLOSE = 1e-9
 
 
 def a_platform(
-    *nodes: tuple[int, float], bandwidth: float | Sequence[float] = 1.0, origin: float = 10.0
+    *nodes: tuple[int, float],
+    bandwidth: float | Sequence[float] = 1.0,
+    origin: float = 10.0,
+    disk: float = 1e18,
 ) -> Platform:
-    """Nodes as (cores, speed); each node's bandwidth is the same both ways."""
+    """Nodes as (cores, speed); bandwidths are the same both ways, and disks are no limit."""
     links = [bandwidth] * len(nodes) if isinstance(bandwidth, int | float) else bandwidth
     machines = tuple(
         Machine(
@@ -27,6 +30,7 @@ def a_platform(
             speed=speed,
             up_bytes_per_second=link,
             down_bytes_per_second=link,
+            disk_bytes_per_second=disk,
         )
         for i, ((cores, speed), link) in enumerate(zip(nodes, links, strict=True))
     )

@@ -77,6 +77,36 @@ def test_a_task_goes_to_its_larger_input() -> None:
     assert plan.estimated_makespan_seconds == 5 + 1 + 1  # ends, 10 bytes, own run time
 
 
+def test_a_task_that_is_kept_to_some_nodes_goes_to_the_best_of_them() -> None:
+    plan = adage_plan(a_join(), 4, bandwidth_bytes_per_second=10.0, kept_to={2: [1, 3]})
+
+    assert plan.preferred.tolist() == [0, 1, 1]
+    assert plan.estimated_makespan_seconds == 5 + 4 + 1
+
+
+def test_widely_copied_inputs_count_on_the_nodes_that_a_task_is_kept_to() -> None:
+    builder = WorkflowBuilder()
+    builder.file("x", 100)
+    builder.task("a", inputs=["x"], runtime_seconds=1)
+    located = {0: list(range(30))}
+
+    plan = adage_plan(
+        builder.build(), 40, bandwidth_bytes_per_second=10.0, located=located, kept_to={0: [35, 20]}
+    )
+
+    assert plan.preferred.tolist() == [20]
+    assert plan.estimated_makespan_seconds == 1
+
+
+def test_a_given_priority_is_the_order_in_which_nodes_are_chosen() -> None:
+    workflow = a_workflow(("a", 5, ""), ("b", 3, ""))
+
+    plan = adage_plan(workflow, 2, bandwidth_bytes_per_second=1.0, priority=np.array([1.0, 0.0]))
+
+    assert plan.preferred.tolist() == [1, 0]
+    assert plan.priority.tolist() == [1.0, 0.0]
+
+
 def test_as_published_parents_take_no_time() -> None:
     plan = adage_plan(a_join(), 3, bandwidth_bytes_per_second=10.0, respect_parents=False)
 

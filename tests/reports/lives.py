@@ -87,3 +87,14 @@ def failed(task: str, at: float, *, count: int = 1, end: int = 1) -> Event:
 
 def failed_with_parent(task: str, at: float) -> Event:
     return TaskFinished(at, TaskId(task), "", "n0", TaskState.FAILED, 1)
+
+
+def removed(task: str, at: float) -> Event:
+    return TaskFinished(at, TaskId(task), "", "client", TaskState.REMOVED, 1)
+
+
+def stopped(task: str, at: float, *, count: int = 1) -> list[Event]:
+    """It was running, and was cancelled just now."""
+    attempt = attempt_of(task, count)
+    cancelled = AttemptEnded(at, TaskId(task), attempt, "n0", AttemptOutcome.CANCELLED)
+    return [*started(task, at - 1.0, count=count), cancelled]

@@ -68,6 +68,12 @@ def test_a_replica_that_wins_is_useful_and_told_apart() -> None:
     assert widths(picture, Use.REPLICA.value) == pytest.approx([PLOT / 2], abs=0.6)
 
 
+def test_removed_tasks_are_counted_in_the_heading() -> None:
+    picture = drawn([a_start(a=1), RunEnded(10.0, 0, 0, 0, 0, removed=2)])
+
+    assert any(", 2 removed" in line for line in words(picture))
+
+
 @pytest.mark.parametrize("slices", [1, 7, 374])
 def test_slices_add_up_to_what_the_summary_says(slices: int) -> None:
     events = simulated(crashes=((10.0, "n1", 40.0),))

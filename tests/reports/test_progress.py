@@ -33,8 +33,10 @@ from reports.lives import (
     failed,
     failed_with_parent,
     ran,
+    removed,
     run_started,
     started,
+    stopped,
 )
 from reports.runs import simulated
 
@@ -172,6 +174,32 @@ def test_failed_tasks_are_told_apart_by_whose_fault_it_was() -> None:
     assert progress.counts().failed == 2
 
 
+def test_removed_tasks_are_finished_and_neither_done_nor_failed() -> None:
+    progress = followed(
+        *ran("split", 1.0), *stopped("left", 3.0), removed("left", 3.0), removed("join", 3.0)
+    )
+
+    assert brief(progress) == {"ready": 1, "complete": 1, "removed": 2}
+    counts = progress.counts()
+    assert (counts.finished, counts.done, counts.failed) == (3, 1, 0)
+    assert progress.running() == []
+
+
+def test_an_end_that_is_told_before_the_attempt_is_stopped_counts_all_the_same() -> None:
+    *under_way, cancelled = stopped("split", 2.0)
+
+    progress = followed(*under_way, removed("split", 1.5), cancelled)
+
+    assert brief(progress) == {"waiting": 3, "removed": 1}
+
+
+def test_removed_tasks_are_not_forecast() -> None:
+    progress = followed(*ran("split", 1.0), removed("left", 1.0), *ran("right", 2.0),
+                        removed("join", 2.0))  # fmt: skip
+
+    assert progress.eta_seconds(2.0) == 0.0
+
+
 def test_a_child_of_a_failed_task_is_never_ready() -> None:
     progress = followed(*error("split", 1.0), failed("split", 1.0))
 
@@ -200,6 +228,12 @@ def test_what_had_failed_is_tried_again_when_a_run_is_resumed() -> None:
 
     assert brief(progress) == {"waiting": 3, "ready": 1}
     assert progress.failures() == []
+
+
+def test_what_had_been_removed_runs_when_a_run_is_resumed() -> None:
+    progress = followed(*ran("split", 1.0), removed("left", 1.0), RunResumed(2.0, 2))
+
+    assert brief(progress) == {"waiting": 1, "ready": 2, "complete": 1}
 
 
 def test_a_done_task_that_runs_in_a_resumed_run_is_not_done() -> None:

@@ -236,6 +236,21 @@ def test_a_run_is_remembered_only_while_it_goes_on() -> None:
     assert all(one.at <= other.at for one, other in pairwise(events[:-1]))
 
 
+def test_removed_tasks_are_counted_while_the_run_goes_on_and_when_it_has_ended():
+    tally = RunTally()
+    tally.add(RunStarted(0.0, "wf", 2, "adage", 0, (NodeFacts("n1", 1, 1.0, "site"),)))
+
+    tally.add(TaskFinished(1.0, "a", "", "client", TaskState.REMOVED, 1))
+    so_far = tally.summary()
+    tally.add(RunEnded(2.0, 1, 0, 0, 0, removed=1))
+    at_the_end = tally.summary()
+    tally.add(RunResumed(2.0, 2))
+
+    assert (so_far.removed, so_far.failed) == (1, 0)
+    assert (at_the_end.removed, at_the_end.complete) == (1, 1)
+    assert tally.summary().removed == 0
+
+
 def test_a_resumed_run_forgets_its_end_and_its_failures_and_ends_what_was_under_way():
     tally = RunTally()
     failed = TaskFinished(2.0, "a", "n1.1.1", "n1", TaskState.FAILED, 1)

@@ -26,8 +26,10 @@ from reports.lives import (
     failed_with_parent,
     measured,
     ran,
+    removed,
     run_started,
     started,
+    stopped,
 )
 from reports.runs import simulated
 
@@ -36,6 +38,39 @@ def told(
     *events: Event, task: str, workflow: Workflow | None = None, is_under_way: bool = True
 ) -> str:
     return why([run_started(), *events], workflow or a_diamond(), task, is_under_way=is_under_way)
+
+
+# --- it was removed ------------------------------------------------------------------------------
+
+
+def test_a_task_that_was_removed_before_it_ran() -> None:
+    answer = told(*ran("split", 1.0), removed("left", 2.0), task="left")
+
+    assert answer == "left was removed before it ran"
+
+
+def test_a_task_that_was_removed_while_it_ran() -> None:
+    answer = told(*stopped("split", 1.0), removed("split", 1.0), task="split")
+
+    assert answer == "split was removed while it ran on n0"
+
+
+def test_a_task_that_was_removed_with_another() -> None:
+    gone = [removed(task, 1.0) for task in ("split", "left", "right", "join")]
+
+    assert told(*gone, task="join") == "join was removed with split, which it depends on"
+
+
+def test_a_task_whose_attempt_failed_and_was_to_be_repeated_when_it_was_removed() -> None:
+    answer = told(*error("split", 1.0), removed("split", 2.0), task="split")
+
+    assert answer == "split was removed before it ran again, after 1 attempt that failed"
+
+
+def test_a_removed_task_waits_again_when_the_run_is_resumed() -> None:
+    answer = told(removed("split", 1.0), RunResumed(2.0, 2), task="split")
+
+    assert answer.startswith("split is ready and waits for a free core")
 
 
 # --- it ran --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -70,6 +71,16 @@ def started(arguments: Iterable[str]) -> "subprocess.Popen[str]":
 def end_of(process: "subprocess.Popen[str]", *, is_json: bool = True) -> Ended:
     out, err = process.communicate(timeout=60)
     return ended(process.returncode, out, err, is_json=is_json)
+
+
+def interrupt(process: "subprocess.Popen[str]") -> None:
+    """Interrupt a run that was started without ``--json``, and wait until it says that it stops."""
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "stopping:" in line:
+            return
+    raise AssertionError("it did not say that it stops")
 
 
 def hashes(directory: Path) -> dict[str, str]:

@@ -1,12 +1,23 @@
 """What one person asks of a run: a part of it, some tasks again, other values, or only what if."""
 
 import json
+import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 from dataward import WorkflowBuilder
-from runs.real_runs import OUTPUTS, RUN_DIRECTORY, hashes
+from dataward.live.fitting import LEAD_SECONDS, OUTCOME_SECONDS
+from runs.real_runs import (
+    OUTPUTS,
+    RUN_DIRECTORY,
+    arguments_for,
+    end_of,
+    hashes,
+    interrupt,
+    started,
+)
 
 
 def two_branches() -> WorkflowBuilder:
@@ -86,6 +97,104 @@ def test_a_forced_task_runs_again_and_its_readers_only_if_it_writes_something_el
 
     assert ran() == ["left"]
     assert end.counts == (1, 3, 0, 0)
+
+
+def test_a_forced_task_whose_input_had_to_be_made_again_runs_once(run):
+    run(two_branches(), "--keep", "final")
+    ran()
+
+    end = run(two_branches(), "--keep", "final", "--force", "left")
+
+    assert ran() == ["first", "left"]
+    assert end.counts == (2, 2, 0, 0)
+
+
+def two_that_wait() -> WorkflowBuilder:
+    """Two tasks that say that they have begun, and wait to be let go, if there is a pipe for it."""
+    here = Path.cwd()
+    wait = f"test -p {here}/go && {{ : > {here}/began; cat {here}/go; }}"
+    wf = WorkflowBuilder("two")
+    for id in ("one", "two"):
+        wf.command(f"{wait}; echo {id} >> {here}/ran; touch {id}", outputs=[id], id=id)
+    return wf
+
+
+def test_a_forced_run_that_was_interrupted_goes_on_with_what_was_forced_and_has_not_run(run):
+    options = ["--force", "one", "--force", "two", "--slots", "1"]
+    run(two_that_wait())
+    ran()
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+
+    process = started(arguments_for(two_that_wait(), options, json=False))
+    Path("began").read_bytes()  # waits until the first of them writes to it
+    interrupt(process)
+    Path("go").write_bytes(b"")
+    interrupted = end_of(process, is_json=False)
+    Path("go").unlink()
+    first = ran()
+    end = run(two_that_wait(), *options, "--resume")
+
+    assert "two: interrupted" in interrupted.out
+    assert "--force one --force two" in interrupted.out
+    assert sorted([*first, *ran()]) == ["one", "two"]
+    assert end.facts["state"] == "complete"
+
+
+def test_a_run_whose_events_cannot_be_written_where_asked_has_not_begun(run):
+    Path("file").touch()
+
+    end = run(two_branches(), "--events", "file/below", text=True)
+
+    assert (end.code, ran()) == (4, [])
+    assert "cannot write file/below" in end.err
+    assert not (RUN_DIRECTORY / "1").exists()
+
+
+def test_events_do_not_replace_the_workflow(run):
+    wf = two_branches()
+
+    end = run(wf, "--events", "w.json", text=True)
+
+    assert end.code == 2
+    assert "w.json is the workflow itself; name another file to write to" in end.err
+    assert run(wf).code == 0
+
+
+def test_a_run_with_a_task_too_wide_for_its_slots_has_not_begun(run):
+    wf = WorkflowBuilder("wide")
+    wf.command("true", id="t", cores=3)
+
+    end = run(wf, "--slots", "2", text=True)
+
+    assert end.code == 2
+    assert "a task needs 3 cores, but no node has more than 2" in end.err
+    assert not RUN_DIRECTORY.exists()
+
+
+def test_the_settings_that_are_listed_have_the_values_that_a_run_has(run):
+    end = run(two_branches(), "--set", "nosuch=1", text=True)
+
+    assert f"lead_seconds={LEAD_SECONDS:g}" in end.err
+    assert f"outcome_seconds={OUTCOME_SECONDS:g}" in end.err
+
+
+def test_a_target_that_looks_like_an_option_is_named_so_that_the_run_can_go_on(run):
+    wf = two_that_wait()
+    wf.command("cat one > -x", inputs=["one"], outputs=["-x"], id="last")
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+
+    process = started([*arguments_for(wf, [], json=False), "--", "-x"])
+    Path("began").read_bytes()
+    interrupt(process)
+    Path("go").write_bytes(b"")
+    said = end_of(process, is_json=False).out
+    Path("go").unlink()
+
+    assert said.endswith("-- -x\n")
+    words = shlex.split(said.rpartition("go on with: dataward ")[2])
+    assert end_of(started([*words[:-2], "--json", *words[-2:]])).facts["state"] == "complete"
 
 
 def test_parameters_are_filled_into_commands_and_file_names(run):

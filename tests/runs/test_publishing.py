@@ -57,6 +57,24 @@ def test_a_directory_takes_the_place_of_what_was_there():
     assert not list(Path("work/drafts").iterdir())
 
 
+@pytest.mark.parametrize("kind", ["a file", "a link to a file", "a link to a directory"])
+def test_a_directory_takes_the_place_of_what_is_none(kind):
+    Path("outputs").mkdir()
+    Path("elsewhere").mkdir()
+    Path("elsewhere/file").write_text("the user's")
+    if kind == "a file":
+        Path("outputs/o").write_text("old")
+    else:
+        target = "../elsewhere/file" if kind == "a link to a file" else "../elsewhere"
+        Path("outputs/o").symlink_to(target)
+
+    a_publisher().publish("o/", a_tree("new"), stays=False)
+
+    assert not Path("outputs/o").is_symlink()
+    assert hashes(Path("outputs")).keys() == {"o/new"}
+    assert Path("elsewhere/file").read_text() == "the user's"
+
+
 @pytest.mark.parametrize("why", ["stays", "has another name", "is somebody else's"])
 def test_what_is_published_is_a_copy_if_the_file_lives_on(why):
     place = a_file(outside=why == "is somebody else's")

@@ -15,6 +15,7 @@ from runs.real_runs import (
     RUN_DIRECTORY,
     arguments_for,
     end_of,
+    interrupt,
     log_line,
     ran,
     started,
@@ -266,6 +267,42 @@ def test_interrupting_and_going_on_runs_each_task_once(run):
 
     assert end.code == 0
     assert ran() == ["maker", "reader"]
+
+
+def a_maker_that_never_writes_the_same() -> WorkflowBuilder:
+    """x is read by two tasks, and is gone after the run; a later second one waits to be let go."""
+    wf = WorkflowBuilder("moody")
+    wf.command(f"{log_line('maker')}; cat /proc/sys/kernel/random/uuid > x", outputs=["x"], id="m")
+    wf.command("cat x > first", inputs=["x"], outputs=["first"], id="first")
+    here = Path.cwd()
+    wait = f"test -p {here}/go && {{ : > {here}/began; cat {here}/go; }}"
+    wf.command(f"{wait}; cat x > second", inputs=["x", "in"], outputs=["second"], id="second")
+    return wf
+
+
+def test_an_interrupted_run_is_not_complete_if_a_task_has_read_what_is_not_there_any_more(run):
+    """The second task needs x again, which is another one now: the first must read it too."""
+    Path("in").write_text("1")
+    run(a_maker_that_never_writes_the_same(), "--keep", "final")
+    Path("in").write_text("2")
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+
+    wf, options = a_maker_that_never_writes_the_same(), ["--keep", "final"]
+    process = started(arguments_for(wf, options, json=False))
+    Path("began").read_bytes()  # waits until the second task writes to it
+    interrupt(process)
+    Path("go").write_bytes(b"")  # the second task ends
+    interrupted = end_of(process, is_json=False)
+    let_go()
+    end = run(wf, *options, "--resume")
+
+    assert interrupted.code == 130
+    assert interrupted.out.startswith("moody: interrupted")
+    assert "1 unfinished" in interrupted.out
+    assert "--resume" in interrupted.out
+    assert end.facts["state"] == "complete"
+    assert (OUTPUTS / "first").read_text() == (OUTPUTS / "second").read_text()
 
 
 # --- whose directory it is -----------------------------------------------------------------------

@@ -74,6 +74,25 @@ class ForgetsClaims(Shard):
         return super()._claim(op, now)
 
 
+class CompletesTheRemoved(Shard):
+    """The attempt at a removed task is told that it won, if it commits."""
+
+    def _commit(self, op: Commit, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is not None and record.state is TaskState.REMOVED:
+            record.state = TaskState.STAGE_OUT
+            record.generation -= 1
+            self.removed -= 1
+        return super()._commit(op, now)
+
+
+class SparesTheYoung(Shard):
+    """Whoever hears that a parent was removed goes on waiting for it."""
+
+    def _notify(self, op: Notify, now: float) -> Answer:
+        return self._about(op.task, files=False) if op.removed else super()._notify(op, now)
+
+
 BROKEN_SHARDS = (
     WithoutFence,
     CountsNotices,
@@ -82,4 +101,6 @@ BROKEN_SHARDS = (
     SeizesTheLiving,
     CommitsTwice,
     ForgetsClaims,
+    CompletesTheRemoved,
+    SparesTheYoung,
 )

@@ -141,7 +141,7 @@ def simulate(
         simulation.watch(lambda event: react(simulation, event))
     meddle(simulation)
     run.outcome = simulation.run()
-    checker.at_end(run.outcome.complete, run.outcome.failed)
+    checker.at_end(run.outcome.complete, run.outcome.failed, run.outcome.removed)
     return run
 
 

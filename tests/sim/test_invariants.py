@@ -30,9 +30,11 @@ from dataward.model.operations import (
     Commit,
     Join,
     Look,
+    Notify,
     Operation,
     OutputFile,
     Probe,
+    Remove,
     Renew,
     Reopen,
     Replicate,
@@ -93,6 +95,14 @@ class Books:
     def find_orphans_of(self, node: str = "a", incarnation: int = 1) -> None:
         found = Findings(0, (Orphans(node, incarnation, (), ()),), (), (), 0, False)
         self.saw(Seize(node, incarnation), found)
+
+    def remove(self, task: str) -> None:
+        answer = Standing(TaskId(task), TaskState.REMOVED, 1, granted=True)
+        self.saw(Remove(TaskId(task)), answer)
+
+    def hear_of_removal(self, task: str, parent: str) -> None:
+        answer = Standing(TaskId(task), TaskState.REMOVED, 1, granted=True)
+        self.saw(Notify(TaskId(task), TaskId(parent), 1, removed=True), answer)
 
     def take_over(self, task: str, node: str = "a", incarnation: int = 1) -> None:
         standing = Standing(TaskId(task), TaskState.READY, 0)
@@ -407,6 +417,56 @@ def test_a_task_that_failed_need_not_have_been_committed() -> None:
     books.commit("split")
 
     books.checker.at_end(1, 3)
+
+
+def test_a_task_that_was_removed_need_not_have_been_committed() -> None:
+    books = Books()
+    books.commit("split")
+
+    books.checker.at_end(1, 0, 3)
+    with pytest.raises(InvariantBroken, match="1 tasks have no outcome"):
+        books.checker.at_end(1, 0, 2)
+
+
+def test_a_removed_task_neither_starts_nor_completes() -> None:
+    books = Books()
+    books.commit("split")
+    books.remove("left")
+
+    with pytest.raises(InvariantBroken, match="left is finished, yet"):
+        books.begin("left")
+    with pytest.raises(InvariantBroken, match=r"left was removed, yet a\.1\.1 committed it"):
+        books.commit("left")
+    with pytest.raises(InvariantBroken, match="left was removed, yet now it is ready"):
+        books.saw(Look(TaskId("left")), Standing(TaskId("left"), TaskState.READY, 0))
+
+
+def test_a_task_is_removed_only_on_request_or_with_a_parent() -> None:
+    books = Books()
+    books.remove("left")
+
+    books.hear_of_removal("join", "left")
+
+    with pytest.raises(InvariantBroken, match="right was removed, which nobody asked for"):
+        books.hear_of_removal("right", "split")
+
+
+def test_nobody_is_told_of_a_parents_removal_that_did_not_happen() -> None:
+    books = Books()
+    books.remove("left")
+
+    with pytest.raises(InvariantBroken, match="join was told that right was removed"):
+        books.hear_of_removal("join", "right")
+
+
+def test_a_removal_that_a_shard_forgot_may_never_have_been() -> None:
+    books = Books()
+    before = books.checker.snapshot(0)
+    books.remove("split")
+
+    books.checker.restore(0, before)
+
+    books.commit("split")
 
 
 def test_nothing_is_called_complete_that_nobody_committed() -> None:

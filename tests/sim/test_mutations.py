@@ -12,21 +12,24 @@ from functools import cache
 import pytest
 
 from dataward.generate import generate
+from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import run_trial, small_cluster
 from dataward.sim.faults import FaultPlan
-from dataward.sim.simulation import Stuck
+from dataward.sim.simulation import Removal, Stuck
 from dataward.stores.shard import Shard
 from dataward.strategies.registry import STRATEGIES
 from dataward.strategies.strategy import Strategy
 from sim.broken_shards import (
     BROKEN_SHARDS,
     CommitsTwice,
+    CompletesTheRemoved,
     CountsNotices,
     ForgetsClaims,
     NeverRedelivers,
     OrphansTheLiving,
     SeizesTheLiving,
+    SparesTheYoung,
     WithoutFence,
 )
 
@@ -42,18 +45,21 @@ class Mutation:
     betrayed_by: str
     tasks: int = 30
     lease_seconds: float = 10.0
+    removes: bool = False
 
 
 MUTATIONS = [
     Mutation(WithoutFence, FaultPlan(partitions=4), "after losing its lease"),
     Mutation(CountsNotices, FaultPlan(store_silence=0.1), "before its parent"),
     Mutation(
-        NeverRedelivers, FaultPlan(crash=1.0, crash_seconds=30.0, store_loss=0.3), "only", tasks=60
+        NeverRedelivers, FaultPlan(crash=1.0, crash_seconds=30.0, store_loss=0.2), "only", tasks=60
     ),
     Mutation(OrphansTheLiving, FaultPlan(), "while its lease still holds"),
     Mutation(SeizesTheLiving, FaultPlan(), "while its lease still holds", lease_seconds=2.0),
     Mutation(CommitsTwice, FaultPlan(message_loss=0.9), "and again by"),
     Mutation(ForgetsClaims, FaultPlan(store_silence=0.2), "only"),
+    Mutation(CompletesTheRemoved, FaultPlan(message_loss=0.9), "was removed, yet", removes=True),
+    Mutation(SparesTheYoung, FaultPlan(), "only", removes=True),
 ]
 each_mutation = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.shard.__name__)
 
@@ -71,13 +77,23 @@ def hasty(lease_seconds: float) -> Strategy:
     return replace(adage, settings=settings)
 
 
+def a_few_removals(workflow: Workflow, seed: int) -> list[Removal]:
+    """Early, so that what is removed has not ended yet."""
+    random = seeded(seed, "a few")
+    return [Removal(task, 30.0 * random.random()) for task in random.sample(workflow.task_ids, 8)]
+
+
 def problems(mutation: Mutation, shard: type[Shard]) -> Iterator[str]:
     """What goes wrong with this shard, seed by seed; "" where nothing does."""
     workflow, strategy = a_montage(mutation.tasks), hasty(mutation.lease_seconds)
     for seed in SEEDS:
         cluster = small_cluster(seed, nodes=4)
+        removals = a_few_removals(workflow, seed) if mutation.removes else []
         try:
-            run_trial(workflow, cluster, strategy, mutation.plan, seed, make_shard=shard)
+            run_trial(
+                workflow, cluster, strategy, mutation.plan, seed,
+                make_shard=shard, removals=removals,
+            )  # fmt: skip
         except (AssertionError, Stuck) as problem:
             yield str(problem)
         else:

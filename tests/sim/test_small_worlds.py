@@ -12,11 +12,13 @@ from dataward.stores.shard import Shard
 from sim.broken_shards import (
     BROKEN_SHARDS,
     CommitsTwice,
+    CompletesTheRemoved,
     CountsNotices,
     ForgetsClaims,
     NeverRedelivers,
     OrphansTheLiving,
     SeizesTheLiving,
+    SparesTheYoung,
     WithoutFence,
 )
 
@@ -75,10 +77,12 @@ HOLES = [
     Hole(NeverRedelivers, DIAMOND, PointKind.CRASH, "only 1 of 4 tasks"),
     Hole(CommitsTwice, FAN, PointKind.CALL, "and again by"),
     Hole(ForgetsClaims, DIAMOND, PointKind.ANSWER, "only 0 of 4 tasks"),
+    Hole(SparesTheYoung, DIAMOND, PointKind.REMOVE, "only 1 of 4 tasks"),
 ]
 # A patrol takes the living for dead without any fault; a node is asked after only once an attempt
-# has lasted two leases, and none here is that long.
-NEED_NO_FAULT, NOT_FOUND = {OrphansTheLiving}, {SeizesTheLiving}
+# has lasted two leases, and none here is that long. An attempt at a removed task is stopped before
+# it commits, unless another fault keeps it from being told.
+NEED_NO_FAULT, NOT_FOUND = {OrphansTheLiving}, {SeizesTheLiving, CompletesTheRemoved}
 
 
 def test_every_broken_shard_is_accounted_for() -> None:
@@ -102,7 +106,13 @@ def test_without_a_safeguard_a_single_fault_at_some_point_goes_red(hole: Hole) -
 
 @pytest.mark.parametrize(
     "text",
-    ["fan,3", "fan,2,call@1", "diamond,3,forget s2@14-17+restart n2@40", "fan,2,double@3"],
+    [
+        "fan,3",
+        "fan,2,call@1",
+        "diamond,3,forget s2@14-17+restart n2@40",
+        "fan,2,double@3",
+        "fan,3,remove part2@9",
+    ],
 )
 def test_a_world_is_read_as_it_is_printed(text: str) -> None:
     world, faults = parse_world(text)
@@ -118,6 +128,7 @@ def test_a_world_is_read_as_it_is_printed(text: str) -> None:
         ("fan,2,gremlin@3", "'gremlin@3' is no fault of fan,2; write for example answer@17"),
         ("fan,2,crash n2@3", "'crash n2@3' is no fault of fan,2"),
         ("fan,2,crash@3", "'crash@3' is no fault"),
+        ("fan,2,remove part3@3", "'remove part3@3' is no fault of fan,2"),
         ("fan,2,call n0@3", "is no fault"),
         ("fan,2,call@2-3", "is no fault"),
         ("fan,2,call@0", "is no fault"),

@@ -16,11 +16,13 @@ from dataward.stores.shard import Shard
 from sim.broken_shards import (
     BROKEN_SHARDS,
     CommitsTwice,
+    CompletesTheRemoved,
     CountsNotices,
     ForgetsClaims,
     NeverRedelivers,
     OrphansTheLiving,
     SeizesTheLiving,
+    SparesTheYoung,
     WithoutFence,
 )
 
@@ -58,6 +60,16 @@ GUARDS: dict[type[Shard], list[Rule]] = {
     ForgetsClaims: [
         rules.test_a_claim_repeated_is_answered_alike_and_takes_nothing_more,
         rules.test_a_claim_that_comes_after_a_later_one_takes_nothing,
+    ],
+    CompletesTheRemoved: [
+        rules.test_a_removed_task_never_completes,
+        rules.test_nothing_a_removed_tasks_attempt_does_has_any_effect,
+    ],
+    SparesTheYoung: [
+        rules.test_a_child_that_waits_is_removed_when_it_hears_of_its_parents_removal,
+        rules.test_the_one_who_removed_a_child_is_answered_alike_when_it_asks_again,
+        rules.test_a_child_is_removed_once_however_many_parents_are,
+        rules.test_a_removed_parent_removes_a_completed_child_that_must_run_again_without_it,
     ],
 }
 

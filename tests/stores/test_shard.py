@@ -33,6 +33,7 @@ from dataward.model.operations import (
     Recount,
     Recounted,
     Release,
+    Remove,
     Renew,
     Reopen,
     Replicate,
@@ -42,11 +43,12 @@ from dataward.model.operations import (
     Submit,
     TakeOver,
 )
-from dataward.model.states import ALLOWED, FINAL, TaskState
+from dataward.model.states import ALLOWED, FINAL, IN_VAIN, TaskState
 from dataward.stores import task_rules
+from dataward.stores.patrol_rules import SUSPECTS_MAX
 from dataward.stores.shard import Shard
-from dataward.stores.task_record import TaskRecord, incarnation_of
-from dataward.stores.task_rules import SUSPECTS_MAX, TRIM_TASKS
+from dataward.stores.task_record import incarnation_of
+from dataward.stores.task_rules import TRIM_TASKS
 
 # a -> (b, c) -> d -> e
 SPECS = {
@@ -93,6 +95,8 @@ of_a_task = st.one_of(
     st.builds(Release, tasks, attempts, st.booleans()),
     st.builds(lambda e, g, c: Notify(*e, g, False, c), edges, generations, copies),
     st.builds(lambda e, g: Notify(*e, g, True), edges, generations),
+    st.builds(lambda e, g: Notify(*e, g, removed=True), edges, generations),
+    st.builds(Remove, tasks),
     st.builds(Delivered, tasks, generations, st.integers(0, 3)),
     st.builds(Replicate, tasks, nodes, nodes),
     st.builds(TakeOver, tasks, nodes, st.integers(-1, 3)),
@@ -135,7 +139,8 @@ class Books:
 
     def on(self, op, answer, before: TaskState | None) -> None:
         """Note an operation, its answer, and the state its task was in before."""
-        if isinstance(op, Notify) and not op.failed and before is not None:
+        is_good_news = isinstance(op, Notify) and not (op.failed or op.removed)
+        if is_good_news and before is not None:
             edge = (op.task, op.parent)
             self.heard[edge] = max(self.heard[edge], op.generation)
         elif isinstance(op, Postpone) and before is not None and before not in FINAL:
@@ -179,7 +184,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.now = 0.0
         self.books = Books()
         self.past = []
-        self.ends: dict[str, TaskRecord] = {}
+        self.ends: dict[str, TaskState] = {}
         self.generations: dict[str, int] = {}
 
     def apply(self, op):
@@ -291,25 +296,27 @@ class AnyOrder(RuleBasedStateMachine):
             assert all(b in ALLOWED[a] for a, b in pairwise(what))
 
     @invariant()
-    def ends_are_counted_and_a_failure_is_for_good(self):
+    def ends_are_counted_and_a_failure_or_removal_is_for_good(self):
         found = [record.state for record in self.shard.tasks.values()]
         assert self.shard.complete == found.count(TaskState.COMPLETE)
         assert self.shard.failed == found.count(TaskState.FAILED)
+        assert self.shard.removed == found.count(TaskState.REMOVED)
         for task, record in self.shard.tasks.items():
             assert record.generation >= self.generations.get(task, 0)
             self.generations[task] = record.generation
             if task in self.ends:
-                assert record.state is TaskState.FAILED
-            elif record.state is TaskState.FAILED:
-                self.ends[task] = record
+                assert record.state is self.ends[task]
+            elif record.state in IN_VAIN:
+                self.ends[task] = record.state
                 self.books.told.pop(task, None)
 
     @invariant()
     def an_end_that_was_not_told_is_in_an_outbox(self):
         for task, record in self.shard.tasks.items():
             if record.state in FINAL and self.books.told.get(task) != record.generation:
-                assert self.shard._has_outbox(task)
-        both = self.shard.outboxes.keys() & self.shard._outboxes_given.keys()
+                is_told = record.state is TaskState.COMPLETE and not record.spec.children
+                assert (task in self.shard.outboxes) is not is_told
+        both = self.shard.outboxes.full.keys() & self.shard.outboxes.given.keys()
         assert not both
 
     @invariant()

@@ -22,6 +22,7 @@ from dataward.model.events import Event
 from dataward.model.parameters import with_parameters
 from dataward.model.workflow import Workflow
 from dataward.model.wrapping import wrapped
+from dataward.plan.adage import check_width
 from dataward.runs.belonging import check_belonging
 from dataward.runs.keeping import parse_keep
 from dataward.runs.launching import launched
@@ -113,6 +114,7 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
     if request.track_programs:
         workflow = with_programs(workflow)
     workflow, asked = asked_for(workflow, source, request.targets, request.force)
+    check_width([options.machine.slots], workflow)
     directory = RunDirectory(request.out or Path(f"{stem_of(source)}.run"))
     if request.resume and not directory.exists():
         raise SettingError(f"{directory.path} holds no run to resume; run without --resume")
@@ -127,7 +129,8 @@ def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
     machine = Slice(request.nodes, request.slots or os.cpu_count() or 1)
     runner = RunnerSettings(time_limit_seconds=request.time_limit_seconds)
     named = found_strategy(request.strategy)
-    known = {**values_of(runner), **settings_of(named)}
+    fitting = fitted(named, machine)
+    known = {**values_of(runner), **settings_of(named), **settings_of(fitting)}
     useless = [name for name in known if why_useless(name, named, machine)]
     check_names(changes, known, useless)
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
@@ -138,7 +141,7 @@ def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
         runner = runner.for_measured()
     return RunOptions(
         machine=machine,
-        strategy=changed_strategy(fitted(named, machine), for_node),
+        strategy=changed_strategy(fitting, for_node),
         runner=change_settings(runner, for_runner),
         retries=request.retries,
         keep=parse_keep(request.keep),

@@ -5,19 +5,22 @@ from pathlib import Path
 
 from dataward.api.report import RunReport
 from dataward.api.strategy import chosen_strategy
+from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Emit, Event
 from dataward.model.platform import Placement, Platform, uniform_platform
+from dataward.model.quantities import parse_seconds
 from dataward.model.workflow import Workflow
 from dataward.plan.bounds import makespan_bounds
 from dataward.plan.critical_path import bottom_levels
 from dataward.plan.estimates import Estimates, parse_estimates
+from dataward.reports.known_tasks import find_task
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
-from dataward.runs.run_directory import RunState
+from dataward.runs.run_directory import ended_state
 from dataward.sim.faults import inject, parse_faults
-from dataward.sim.simulation import Simulation
+from dataward.sim.simulation import Removal, Simulation
 from dataward.strategies.strategy import Strategy
 
 CORES_DEFAULT = 4  # ADAGE's nodes have four
@@ -36,11 +39,13 @@ def simulate(
     faults: str = "none",
     retries: int = 0,
     estimates: str = "exact",  # or "unknown", or the sigma of a lognormal error, as "0.5"
+    removals: Sequence[str] = (),  # as "task@seconds"
 ) -> RunReport:
     """Run a workflow on simulated machines, and tell what it came to: same seed, same run.
 
     ``estimates`` says how well plan and nodes know run times, and the sizes of what tasks write,
     before the tasks have run. The bound that the report compares with is that of the true ones.
+    ``removals`` are tasks that are removed while the workflow runs, with all that depend on them.
     Raises Stuck if the simulation does not end, which is dataward's fault.
 
     >>> from dataward import generate
@@ -63,9 +68,25 @@ def simulate(
         faults=faults,
         retries=retries,
         estimates=parse_estimates(estimates),
+        removals=parse_removals(removals, workflow),
         sinks=[kept.append],
         events=kept,
     )
+
+
+def parse_removals(texts: Sequence[str], workflow: Workflow) -> list[Removal]:
+    """The removals that texts such as ``mAdd_1@90s`` mean.
+
+    Raises SettingError or UnknownTaskError.
+    """
+    removals = []
+    for text in texts:
+        name, _, when = text.rpartition("@")
+        if not name:
+            raise SettingError(f"{text!r} does not say when: write TASK@SECONDS, as mAdd_1@90s")
+        task = workflow.task_ids[find_task(workflow, name)]
+        removals.append(Removal(task, parse_seconds(when)))
+    return removals
 
 
 def cores_for(workflow: Workflow) -> int:
@@ -96,6 +117,7 @@ def simulated(
     faults: str,
     retries: int,
     estimates: Estimates,
+    removals: Sequence[Removal] = (),
     sinks: Sequence[Emit],
     events: Sequence[Event] = (),
 ) -> RunReport:
@@ -112,6 +134,7 @@ def simulated(
         retries=retries,
         time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
         estimates=estimates,
+        removals=removals,
     )
     inject(simulation, parse_faults(faults), 1.5 * bound)
     outcome = simulation.run()
@@ -119,5 +142,5 @@ def simulated(
     def all_events() -> Iterator[Event]:
         return iter(events)
 
-    state = RunState.FAILED if outcome.failed else RunState.COMPLETE
+    state = ended_state(outcome.failed, outcome.removed)
     return RunReport(workflow, state, tally.summary(), bound, all_events, progress)

@@ -26,6 +26,7 @@ from dataward.live.session import Session, SessionFiles, SessionSettings
 from dataward.live.slice import Slice
 from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
 from dataward.model.ids import NodeId
+from dataward.model.messages import WorkQueued
 from dataward.model.operations import Enqueue, Forget, QueueEntry, Submit
 from dataward.model.states import AttemptOutcome, FailureCause
 from dataward.model.workflow import TaskId
@@ -232,7 +233,7 @@ class Dispatcher:
         asyncio.get_running_loop().add_reader(slot.bell, self._on_bell, slot)
         entry = QueueEntry(0.0, slot.id)
         await self._store.call([Submit(slot.spec()), Enqueue(node, (entry,))])
-        self._session.wake(node)
+        self._session.send(node, WorkQueued())
 
     def _on_bell(self, slot: LentSlot) -> None:
         slot.is_ready = True

@@ -19,6 +19,7 @@ COMMANDS = {
     "trace": "Turn a run's events into a trace for Perfetto.",
     "seeds": "Check every invariant under many seeded faults.",
     "runs": "List past runs and the one under way.",
+    "remove": "Remove tasks from a run under way.",
     "why": "Say why a task ran, was skipped, waits or failed.",
     "logs": "Print what a task wrote to stdout and stderr.",
     "export": "Write a run's workflow with what was measured.",
@@ -33,7 +34,9 @@ Start here:
 - `dataward inspect montage.json`
 - `dataward simulate montage.json --nodes 8 --plot run.svg`
 """
-_CODES = "Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 130 Ctrl-C."
+_CODES = (
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 5 partial, 130 Ctrl-C."
+)
 
 
 def run(words: Sequence[str]) -> None:

@@ -127,7 +127,7 @@ def _print(tally: Tally) -> None:
     for kind in PointKind:
         pairs = (tally.kinds[kind, second] for second in PointKind)
         rows.append((kind.value, *(f"{n:,}" for n in (tally.kinds[kind,], *pairs))))
-    print_table(("fault", "alone", *(f"+{kind.value}" for kind in PointKind)), rows)
+    print_table(("first", "alone", *(kind.value for kind in PointKind)), rows)
     worlds, bad = tally.kinds.total(), len(tally.failed)
     console.print(
         f"{worlds - bad:,} of {worlds:,} small worlds hold: {tally.count(1):,} single faults, "

@@ -9,4 +9,5 @@ class ExitCode(IntEnum):
     USAGE = 2  # the command line makes no sense
     BAD_INPUT = 3  # a workflow, platform or event file is wrong
     CANNOT_WRITE = 4  # a result cannot be written
+    PARTIAL = 5  # tasks were removed; all others are complete
     INTERRUPTED = 130  # Ctrl-C

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataward.cli.complaints import visible
-from dataward.errors import FormatError, OutputError, WorkflowError
+from dataward.errors import FormatError, OutputError, SettingError, WorkflowError
 from dataward.model.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -70,6 +70,13 @@ def reading_file(file: Path) -> Iterator[None]:
             yield
         except WorkflowError as error:
             raise FormatError(str(file), str(error)) from error
+
+
+def check_spares(file: Path, *written: Path | None, what: str = "the workflow") -> None:
+    """Raise SettingError if one of the files to be written is the one that is read."""
+    for path in written:
+        if path is not None and path.exists() and file.exists() and path.samefile(file):
+            raise SettingError(f"{path} is {what} itself; name another file to write to")
 
 
 def _is_large(file: Path) -> bool:

@@ -89,7 +89,7 @@ def run_command(
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     """
     from dataward.api.run import RunRequest, begin, prepared
-    from dataward.cli.output import print_json, print_warnings, reading_file
+    from dataward.cli.output import check_spares, print_json, print_warnings, reading_file
     from dataward.cli.run_watcher import RunWatcher
     from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
@@ -112,6 +112,7 @@ def run_command(
         strategy=strategy,
         settings=set_ or (),
     )
+    check_spares(file, events)
     with reading_file(file):
         workflow = read_workflow(file)
     print_warnings(workflow, str(file))
@@ -131,9 +132,11 @@ def run_command(
     )  # fmt: skip
     given += [word for change in set_ or () for word in ("--set", change)]
     given += [word for change in parameters or () for word in ("--set-param", change)]
+    given += [word for what in force or () for word in ("--force", what)]
     given += [word for line in wrap or () for word in ("--wrap", line)]
     given += ["--track-programs"] if track_programs else []
-    given += targets or []
+    named = list(targets or ())
+    given += ["--"] * any(name.startswith("-") for name in named) + named
     end = RunEnd(ending, str(file), given)
     tell_stale(ending.stale)
     if json:
@@ -144,6 +147,8 @@ def run_command(
         raise SystemExit(ExitCode.INTERRUPTED)
     if end.state is RunState.FAILED:
         raise SystemExit(ExitCode.FAILED)
+    if end.state is RunState.PARTIAL:
+        raise SystemExit(ExitCode.PARTIAL)
 
 
 def _time_limit_seconds(text: str) -> float:

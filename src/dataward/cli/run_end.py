@@ -69,8 +69,8 @@ class RunEnd:
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes an interrupted run; "" if it was not interrupted."""
-        if not self.is_interrupted:
+        """The command that runs what was not run; "" if that was not somebody's wish."""
+        if self.state not in (RunState.INTERRUPTED, RunState.PARTIAL):
             return ""
         words = ["dataward", "run", self.source, "--out", str(self.record.directory), "--resume"]
         words += self.options
@@ -100,6 +100,8 @@ def print_end(end: RunEnd, console: Console | None = None) -> None:
     _print_places(console, end)
     if end.is_interrupted:
         _say(console, f"interrupted; go on with: {visible(end.resume_command)}")
+    elif end.resume_command:
+        _say(console, f"run what was removed with: {visible(end.resume_command)}")
 
 
 def end_as_json(end: RunEnd) -> dict[str, Any]:
@@ -116,6 +118,7 @@ def end_as_json(end: RunEnd) -> dict[str, Any]:
         "skipped": counts.skipped,
         "failed": counts.failed_itself,
         "failed_with_parent": counts.failed_with_parent,
+        "removed": counts.removed,
         "unfinished": counts.tasks - counts.finished,
         "utilisation": summary.utilisation,
         "locality": summary.locality,
@@ -172,6 +175,7 @@ def _outcomes(counts: TaskCounts) -> str:
         f"{counts.skipped:,} skipped (as in the run before)" if counts.skipped else "",
         f"{counts.failed_itself:,} failed" if counts.failed else "",
         f"{counts.failed_with_parent:,} therefore not run" if counts.failed_with_parent else "",
+        f"{counts.removed:,} removed" if counts.removed else "",
         f"{unfinished:,} unfinished" if unfinished else "",
     ]
     return ", ".join(filter(None, pieces)) + f", of {counts.tasks:,}"

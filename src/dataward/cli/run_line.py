@@ -12,6 +12,7 @@ def log_line(progress: RunProgress, now: float, eta_seconds: float | None) -> st
         f"{counts.done:,} of {counts.tasks:,} done{skipped}",
         f"{counts.running:,} running",
         f"{counts.failed:,} failed",
+        *([f"{counts.removed:,} removed"] if counts.removed else []),
         f"{progress.tasks_per_second(now):.1f}/s",
     ]
     if eta_seconds is not None:

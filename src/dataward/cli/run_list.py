@@ -28,7 +28,9 @@ class RunRow:
 
 def row_of(run: RunRecord, facts: RunFacts) -> RunRow:
     if facts.state is not RunState.RUNNING:
-        counts = OutcomeCounts(facts.complete, facts.skipped, facts.failed, facts.makespan_seconds)
+        counts = OutcomeCounts(
+            facts.complete, facts.skipped, facts.failed, facts.makespan_seconds, facts.removed
+        )
         return RunRow(run, facts, facts.state, counts)
     return RunRow(
         run, facts, facts.state if run.is_under_way() else RunState.KILLED, _counts_so_far(run)
@@ -54,6 +56,7 @@ def row_as_json(row: RunRow) -> dict[str, Any]:
         "complete": row.counts.complete,
         "skipped": row.counts.skipped,
         "failed": row.counts.failed,
+        "removed": row.counts.removed,
         "makespan_seconds": row.counts.seconds,
         "source": row.facts.source,
         "starts": row.facts.starts,
@@ -64,8 +67,10 @@ def row_as_json(row: RunRow) -> dict[str, Any]:
 
 
 def print_rows(rows: list[RunRow]) -> None:
+    has_removed = any(row.counts.removed for row in rows)
     headings = (
-        "run", "workflow", "when", "state", "tasks", "complete", "skipped", "failed", "makespan"
+        "run", "workflow", "when", "state", "tasks", "complete", "skipped", "failed",
+        *(["removed"] if has_removed else []), "makespan",
     )  # fmt: skip
     cells = [
         (
@@ -77,11 +82,12 @@ def print_rows(rows: list[RunRow]) -> None:
             f"{row.counts.complete:,}",
             f"{row.counts.skipped:,}",
             f"{row.counts.failed:,}",
+            *([f"{row.counts.removed:,}"] if has_removed else []),
             show_seconds(row.counts.seconds),
         )
         for row in rows
     ]
-    spare = ("workflow", "when", "tasks", "makespan", "skipped", "complete")
+    spare = ("workflow", "when", "tasks", "makespan", "skipped", "complete", "removed")
     print_table(headings, cells, spare=spare)
 
 

@@ -64,9 +64,10 @@ def _standings(counts: TaskCounts) -> Iterable[Text]:
         ("complete", counts.complete, "green"),
         ("skipped", counts.skipped, ""),
         ("failed", counts.failed, "bold red"),
+        ("removed", counts.removed, ""),
     ]
     for name, number, style in rows:
-        if number or name not in ("staging", "skipped"):
+        if number or name not in ("staging", "skipped", "removed"):
             yield Text(f"{name} {number:,}", style if number else "dim")
 
 

@@ -9,11 +9,18 @@ from dataward.api.all_cores import cores_here, deaf_to_ctrl_c
 from dataward.cli.seed_workflows import Workflows
 from dataward.generate import generate
 from dataward.model.workflow import Workflow
-from dataward.sim.campaign import drawn_estimates, impatient, run_trial, small_cluster
+from dataward.sim.campaign import (
+    drawn_estimates,
+    drawn_removals,
+    impatient,
+    run_trial,
+    small_cluster,
+)
 from dataward.sim.earlier_run import EarlierRun, drawn_earlier_run
 from dataward.sim.faults import parse_faults
 from dataward.sim.healing import Healing
 from dataward.sim.odd_workflows import odd_workflow
+from dataward.sim.simulation import Removal
 from dataward.strategies.registry import strategy_named
 
 SHAPES = (
@@ -73,13 +80,15 @@ def try_seed(seed: int, name: str, faults: str, workflows: Workflows = Workflows
     workflow = workflow_of(seed, workflows)
     strategy = impatient(strategy_named(name), seed)
     try:
-        earlier = EarlierRun()
+        plan, platform = parse_faults(faults), small_cluster(seed)
+        earlier, removals = EarlierRun(), list[Removal]()
         if workflows is not Workflows.APPLICATIONS:
             earlier = drawn_earlier_run(workflow, seed)
-        plan = parse_faults(faults)
+            removals = drawn_removals(workflow, platform, seed)
         trial = run_trial(
-            workflow, small_cluster(seed), strategy, plan, seed,
+            workflow, platform, strategy, plan, seed,
             earlier=earlier, estimates=drawn_estimates(seed),
+            removals=removals,
         )  # fmt: skip
     except Exception as error:
         return Verdict(seed, name, workflow.name, f"{type(error).__name__}: {error}")

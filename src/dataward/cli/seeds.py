@@ -39,7 +39,8 @@ def seeds_command(
     sizes exactly, the others with an error or not at all. A seed that fails is printed with the
     command that replays it. Odd workflows are what real files contain: several writers of one file,
     readers that do not wait for a writer, order without files, sizes and run times of 0, giants.
-    Unless only applications are asked for, a third of the workflows have run before.
+    Unless only applications are asked for, a third of the workflows have run before, and from a
+    quarter of them one task or three are removed while they run.
 
     *Healing* is what had to be put right on the way: runs repeated, tasks taken over or made
     again, leases lost, notices found undelivered, bytes moved again, seconds that work or news of
@@ -51,7 +52,8 @@ def seeds_command(
     With --exhaustive no seed is drawn. A diamond and a fan run on two and three nodes, with one
     fault at every point: each call to the store lost, each answer lost, each message lost or
     doubled, each node down after each step (for long, and briefly), each shard without its last
-    writes after each call. Then come pairs of such faults, evenly spread, for some minutes.
+    writes after each call, each task removed at each call. Then come pairs of these, evenly spread,
+    for some minutes.
 
     Examples:
 

@@ -47,6 +47,10 @@ def simulate_command(
             " of a lognormal error, as 0.5."
         ),
     ] = "exact",
+    remove: Annotated[
+        list[str] | None,
+        Option(help="Remove a task, and what depends on it, after a time: TASK@90s."),
+    ] = None,
     events: Annotated[Path | None, Option(help="Write every event to this file.")] = None,
     plot: Annotated[Path | None, Option(help="Draw the run into this SVG file.")] = None,
     json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
@@ -66,12 +70,19 @@ def simulate_command(
     - `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
     - `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
     - `dataward simulate montage.json --nodes 64 --estimates 0.5`
+    - `dataward simulate montage.json --remove mAdd_1@30s --remove mShrink_1@2min`
 
     Strategies:
     """
-    from dataward.api.simulate import cores_for, lower_bound_seconds
+    from dataward.api.simulate import cores_for, lower_bound_seconds, parse_removals
     from dataward.api.strategy import changed_strategies
-    from dataward.cli.output import print_json, print_warnings, reading_file, stderr_console
+    from dataward.cli.output import (
+        check_spares,
+        print_json,
+        print_warnings,
+        reading_file,
+        stderr_console,
+    )
     from dataward.cli.simulating import (
         chosen_platform,
         draw_results,
@@ -87,11 +98,13 @@ def simulate_command(
     chosen = changed_strategies(strategy, set_ or [])
     if len(chosen) > 1 and events:
         raise SettingError("--events records one run: give one strategy")
+    check_spares(file, events, plot)
     parse_faults(faults)
     known = parse_estimates(estimates)
     with reading_file(file):
         workflow = read_workflow(file)
         cores = cores or cores_for(workflow)
+    removals = parse_removals(remove or [], workflow)
     machines = chosen_platform(platform, nodes, cores, bandwidth, inputs, copies)
     print_warnings(workflow, str(file))
     bound = lower_bound_seconds(workflow, machines)
@@ -100,7 +113,7 @@ def simulate_command(
         began = time.perf_counter()
         report, count = shown_simulation(
             workflow, machines, each, seed=seed, faults=faults, retries=retries, estimates=known,
-            events=events, keep=plot is not None,
+            removals=removals, events=events, keep=plot is not None,
         )  # fmt: skip
         results.append((report, count, time.perf_counter() - began))
     results.sort(key=lambda result: result[0].summary.makespan_seconds)

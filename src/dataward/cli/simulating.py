@@ -10,18 +10,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dataward.api.report import RunReport
 from dataward.api.simulate import simulated
+from dataward.cli.complaints import visible
 from dataward.cli.output import stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
 from dataward.formats.platform_yaml import read_platform
 from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
+from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
 from dataward.plan.estimates import Estimates
 from dataward.reports.comparison_svg import draw_comparison
 from dataward.reports.event_file import EventFileWriter
 from dataward.reports.gantt_svg import draw_run
 from dataward.reports.run_summary import RunSummary
+from dataward.sim.simulation import Removal
 from dataward.strategies.strategy import Strategy
 
 COLUMNS_MAX = 4  # strategies that are columns of a table; more of them are its rows
@@ -45,16 +48,19 @@ def shown_simulation(
     faults: str,
     retries: int,
     estimates: Estimates,
+    removals: Sequence[Removal],
     events: Path | None,
     keep: bool,
 ) -> tuple[RunReport, int]:
     """One simulated run, shown while it goes on; and how many events it had.
 
-    The report has the events themselves only if they are to be kept.
+    The report has the events themselves only if they are to be kept. Tasks that could not be
+    removed are named on stderr.
     """
     kept: list[Event] = []
     counter = _Counter()
-    sinks: list[Emit] = [counter.add]
+    unremoved = _Unremoved(removals)
+    sinks: list[Emit] = [counter.add, unremoved.add]
     with ExitStack() as stack:
         if events is not None:
             sinks.append(stack.enter_context(EventFileWriter(events)).add)
@@ -69,9 +75,11 @@ def shown_simulation(
             faults=faults,
             retries=retries,
             estimates=estimates,
+            removals=removals,
             sinks=sinks,
             events=kept,
         )
+    unremoved.tell(strategy.name)
     return report, counter.count
 
 
@@ -87,6 +95,22 @@ class _Counter:
 
     def add(self, event: Event) -> None:
         self.count += 1
+
+
+class _Unremoved:
+    """Finds removals that came too late."""
+
+    def __init__(self, removals: Sequence[Removal]) -> None:
+        self._left = {removal.task: removal.at_seconds for removal in removals}
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, TaskFinished) and event.state is TaskState.REMOVED:
+            self._left.pop(event.task, None)
+
+    def tell(self, strategy: str) -> None:
+        for task, at_seconds in self._left.items():
+            late = f"{visible(task)} had ended by {show_seconds(at_seconds)}"
+            stderr_console().print(f"{strategy}: {late}; it was not removed", soft_wrap=True)
 
 
 class _Bar:
@@ -143,6 +167,7 @@ def result_as_json(
         "tasks": summary.tasks,
         "complete": summary.complete,
         "failed": summary.failed,
+        "removed": summary.removed,
         "speed_up": _ratio(summary.useful_seconds, summary.makespan_seconds),
         "bytes_from_origin": summary.bytes_from_origin,
         "wasted_seconds": summary.wasted_seconds,
@@ -194,6 +219,8 @@ def print_results(
         ]
     if any(r.failed for r in results):
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
+    if any(r.removed for r in results):
+        rows.append(("tasks removed", lambda r: f"{r.removed:,}"))
     if len(results) <= COLUMNS_MAX:
         headings = ("", *(result.strategy for result in results))
         print_table(headings, [(name, *map(show, results)) for name, show in rows])

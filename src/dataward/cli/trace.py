@@ -7,7 +7,9 @@ from dataward.cli.parameters import Argument, Option
 
 
 def trace_command(
-    events: Annotated[Path, Argument(help="An event list, as `simulate --events` writes.")],
+    events: Annotated[
+        Path, Argument(help="A run, as montage.run/1, or a list that `simulate --events` wrote.")
+    ],
     output: Annotated[Path, Option("--output", "-o", help="Where to write the trace.")],
     json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -18,11 +20,22 @@ def trace_command(
     Examples:
 
     - `dataward trace run.events -o trace.json`
+    - `dataward trace montage.run -o trace.json`
     """
-    from dataward.cli.output import busy, print_json, stderr_console, stdout_console
+    from dataward.cli.output import (
+        busy,
+        check_spares,
+        print_json,
+        stderr_console,
+        stdout_console,
+    )
+    from dataward.cli.recorded import recorded_run
     from dataward.reports.event_file import EventFileReader
     from dataward.reports.trace import write_chrome_trace
 
+    if events.is_dir():
+        events = recorded_run(str(events)).events
+    check_spares(events, output, what="the list of events")
     reader = EventFileReader(events)
     with busy(f"reading {events}"):
         write_chrome_trace(reader, output)

@@ -1,4 +1,4 @@
-"""``dataward why``: says why a task ran, was skipped, waits or failed."""
+"""``dataward why``: says why a task ran, was skipped, waits or failed, or that it was removed."""
 
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ def why_command(
     ] = "",
     json: Annotated[bool, Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Say in one sentence why a task ran, was skipped, waits or failed.
+    """Say in one sentence why a task ran, was skipped, waits or failed, or that it was removed.
 
     Examples:
 

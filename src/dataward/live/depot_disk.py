@@ -1,7 +1,15 @@
 """A node's files on a real disk: ``depot/NODE/DIGEST.WORD``, read-only and named by content.
 
-A task's outputs arrive here from its runner process already hashed and named, or, if they are
-large, still to be hashed. Small outputs are written through to the disk many at a time, by `sync`.
+How an output comes here and is made to survive a power cut:
+
+1. The task writes it in its private directory. When the task has ended, the runner process checks
+   that the output is there and makes it read-only (`Sandbox.take_out`). It hashes an output of up
+   to 1 MiB, or a directory that it has packed, and renames it to its place in the depot. A larger
+   file, or one that is an input as well, it only moves or copies to ``incoming/``.
+2. `store_outputs` lists the outputs as this node's. Those in ``incoming/`` are first synced, hashed
+   and renamed to their places, and the depot's directory is synced, all in a thread.
+3. `sync` writes the others through to the disk, many at a time, and then the depot's directory,
+   which has their names. The node's committer awaits it before it tells the store of any of them.
 """
 
 import asyncio
@@ -99,8 +107,9 @@ class DepotDisk:
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         """List a task's outputs as this node's; its commit is proposed only after this.
 
-        The runner process has renamed them into the depot. Small ones are hashed already, and safe
-        after the next `sync`; large ones (no digest yet) are hashed and safe when this returns.
+        Small files and packed directories have been hashed and put into the depot by the runner
+        process, and are safe after the next `sync`. Large files (no digest yet) lie beside it; they
+        are hashed, named and safe when this returns.
         """
         outputs = self._written.pop(task.id)
         places: list[Place] = []
@@ -147,6 +156,10 @@ class DepotDisk:
             raise _cannot_be_stored(error) from error
 
     async def sync(self) -> None:
+        """As `Disk` promises: fsync for each of a few files, one syncfs for many; in a thread.
+
+        Whoever asks while a sync is under way waits for that one too.
+        """
         if self._unsynced:
             paths, self._unsynced = self._unsynced, []
             loop = asyncio.get_running_loop()
@@ -154,7 +167,7 @@ class DepotDisk:
                 loop.run_in_executor(self._sync_thread, _sync_all, paths, self.directory)
             )
         if self._syncs:
-            syncs = tuple(self._syncs)  # also those under way already: their files are not safe yet
+            syncs = tuple(self._syncs)
             await asyncio.wait(syncs)
             self._syncs = [sync for sync in self._syncs if not sync.done()]
             for sync in syncs:

@@ -162,8 +162,7 @@ class RunnerConnection(asyncio.Protocol):
 
     def _on_report(self, pending: PendingOrder, report: Report) -> None:
         if report.not_begun:
-            if self._ended is not None and self._ended.following is pending:
-                self._ended.follow_with(None)
+            self._skip(pending)
             self._owner.on_returned(pending)
             return
         if not pending.report.done():
@@ -172,6 +171,13 @@ class RunnerConnection(asyncio.Protocol):
             pending.report.set_result(report)
         elif self.current is not None:  # cancelled, so `over` no longer waits to say this
             self.current.begin(report.ended_at)
+
+    def _skip(self, pending: PendingOrder) -> None:
+        """Note that the process has given this order back and carries out the one behind it."""
+        if self._ended is not None and self._ended.following is pending:
+            self._ended.follow_with(self.current)
+            if pending.is_told and self.current is not None:  # `over` took the wrong one
+                self.current.begin(self._ended.report.result().ended_at)
 
     # --- its end ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dataward.live.orders import Input, Written
+from dataward.live.outside_links import OutsideLinks
 from dataward.live.trees import open_directories, remove_tree
 from dataward.model.directories import is_directory, without_slash
 
@@ -47,6 +48,7 @@ class Sandbox:
             os.mkdir(directory)  # not its parents: if they are gone, the node has ended
         self.directory = os.path.realpath(directory)  # to compare with resolved links
         self._mode = stat.S_IMODE(os.stat(directory).st_mode)
+        self._outside = OutsideLinks(f"{self.directory}.links")
         self._own_word = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._moved = 0
         self._linked: dict[str, tuple[int, int]] = {}  # size and time of change, when linked
@@ -66,7 +68,7 @@ class Sandbox:
                 _remove_spoiled(file)
                 raise InputGone(file.name)
             if file.outside:
-                os.symlink(file.path, without_slash(file.name))
+                self._outside.link(file.path, without_slash(file.name))
             elif is_directory(file.name):
                 from dataward.live.packed_tree import unpack
 
@@ -102,7 +104,10 @@ class Sandbox:
         return tuple(found)
 
     def take_out(self, outputs: Sequence[str], depot: str) -> tuple[Written, ...]:
-        """The declared outputs, now in the depot. Raises BadOutput before any is moved."""
+        """The declared outputs, taken out: large ones beside the depot, all others into it.
+
+        Raises BadOutput before any is moved.
+        """
         places = {os.path.dirname(name) or os.curdir for name in outputs}
         if not all(os.access(place, os.W_OK | os.X_OK) for place in places):
             open_directories(self.directory)  # the task has closed one, or not made it at all

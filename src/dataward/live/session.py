@@ -21,8 +21,8 @@ from dataward.live.runner_pool import RunnerPool, close_pools
 from dataward.live.runner_settings import RunnerSettings
 from dataward.live.slice import Slice
 from dataward.model.events import Emit
-from dataward.model.ids import AttemptId, NodeId
-from dataward.model.messages import WorkQueued
+from dataward.model.ids import CLIENT, AttemptId, NodeId
+from dataward.model.messages import Message
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.homes import Homes
@@ -32,8 +32,6 @@ from dataward.stores.embedded import CommittedTask, Done, EmbeddedSettings, Embe
 from dataward.stores.memory import MemoryStore
 from dataward.strategies.strategy import Strategy
 from dataward.world import Store, World
-
-CLIENT = NodeId("client")
 
 
 class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
@@ -127,9 +125,9 @@ class Session:
         rule, nodes = self._settings.strategy.home, tuple(self._pools)
         return Homes(CLIENT, nodes, seeded(CLIENT, "homes"), self.client(), rule)
 
-    def wake(self, node: NodeId) -> None:
-        """Tell a node that tasks are in its queue."""
-        self._wires.deliver(node, WorkQueued())
+    def send(self, node: NodeId, message: Message) -> None:
+        """Send a message to a node, in the name of the code that submits tasks."""
+        self._wires.deliver(node, message)
 
     def drain(self) -> None:
         """Begin no more tasks; those that run may end."""

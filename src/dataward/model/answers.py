@@ -31,7 +31,8 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     more_backups: bool = False  # whether the task may run on one more node
     live_attempts: int = 0
     placement: int = 0  # how often the task became ready again and had to be queued
-    children: tuple[TaskId, ...] = ()
+    children: tuple[TaskId, ...] = ()  # if it failed or was removed, so that they can be told
+    holders: tuple[NodeId, ...] = ()  # if it was removed: nodes that may have it, and should stop
     copies: tuple[Copy, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     input_copies: tuple[Copy, ...] = ()
@@ -138,11 +139,11 @@ class Undelivered(msgspec.Struct, frozen=True, array_like=True):
 
     task: TaskId
     generation: int
-    failed: bool
+    state: TaskState
     placement: int  # above 0 if the task is unplaced
     children: tuple[TaskId, ...]
     copies: tuple[Copy, ...]
-    winner: AttemptId  # the one that finished the task; "" if unplaced, or failed with a parent
+    winner: AttemptId  # the one that completed the task; "" if none did
 
 
 class Suspect(msgspec.Struct, frozen=True, array_like=True):

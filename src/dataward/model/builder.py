@@ -353,14 +353,16 @@ class WorkflowBuilder:
         if shared.size:
             first = int(shared[0])
             self.warn(
-                f"{shared.size} files have several producers ({workflow.file_ids[first]!r} has "
+                f"{_some(shared.size, 'file has', 'files have')} several producers "
+                f"({workflow.file_ids[first]!r} has "
                 f"{workflow.producers.row(first).size}); such a workflow can be studied but not run"
             )
         loops = self_feeding(workflow)
         if loops:
             task, file = loops[0]
+            tasks = len({task for task, _ in loops})
             self.warn(
-                f"{len({task for task, _ in loops})} tasks both read and write a file "
+                f"{_some(tasks, 'task reads and writes', 'tasks read and write')} the same file "
                 f"(task {workflow.task_ids[task]!r}, file {workflow.file_ids[file]!r}); "
                 "such a workflow can be studied but not run"
             )
@@ -385,15 +387,22 @@ class WorkflowBuilder:
         if self._resized:
             number, first = next(iter(self._resized.items()))
             self.warn(
-                f"{len(self._resized)} files have several sizes ({file_ids[number]!r}: {first} and "
+                f"{_some(len(self._resized), 'file has', 'files have')} several sizes "
+                f"({file_ids[number]!r}: {first} and "
                 f"{self._sizes[number]} bytes, or others); the largest is used"
             )
         outside = [file for file in file_ids if not stays_inside(file)]
         if outside:
-            self.warn(
-                f"{len(outside)} file names are not plain relative paths ({outside[0]!r}); "
-                "such a workflow can be studied but not run"
+            which = _some(
+                len(outside),
+                "file name is not a plain relative path",
+                "file names are not plain relative paths",
             )
+            self.warn(f"{which} ({outside[0]!r}); such a workflow can be studied but not run")
+
+
+def _some(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def expand(command: str | Sequence[str], inputs: Sequence[str], outputs: Sequence[str]) -> Command:

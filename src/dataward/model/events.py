@@ -43,6 +43,7 @@ class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
     failed: int
     messages: int
     store_calls: int
+    removed: int = 0
 
 
 class NodeJoined(msgspec.Struct, frozen=True, array_like=True, tag="node-joined"):
@@ -179,7 +180,7 @@ class WorkGiven(msgspec.Struct, frozen=True, array_like=True, tag="work-given"):
 class Occasion(Enum):
     """Why a task needs a node to go to."""
 
-    READY = "ready"  # its last parent has finished, or it has none
+    READY = "ready"  # its last parent has finished, or it has none; or it was in no queue
     ORPHANED = "orphaned"  # the node that had the task is dead
     REOPENED = "reopened"  # its outputs are lost
     NO_ROOM = "no room"  # the disk of the node that had the task is full

@@ -11,8 +11,12 @@ ORIGIN = NodeId("origin")
 NOWHERE = NodeId("")
 """Stands for the node that holds a file when no node does."""
 
+CLIENT = NodeId("client")
+"""Stands for the node where it is whoever submitted the tasks that has done something."""
+
 NOBODY = AttemptId("")
-"""Stands for the attempt that finished a task when there was none, because a parent failed."""
+"""Stands for the attempt that finished a task when there was none: a parent failed, or the task
+was removed."""
 
 
 def attempt_id(node: NodeId, incarnation: int, count: int) -> AttemptId:

@@ -3,6 +3,7 @@
 import msgspec
 
 from dataward.model.ids import AttemptId, NodeId
+from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId, TaskId
 
 
@@ -11,7 +12,7 @@ class WorkQueued(msgspec.Struct, frozen=True, tag="work-queued"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """``generation`` is complete: drop queue entries and attempts for it or for an earlier one."""
+    """``generation`` has ended: drop queue entries and attempts for it or for an earlier one."""
 
     task: TaskId
     generation: int
@@ -22,6 +23,20 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm"):
 
     task: TaskId
     attempt: AttemptId
+
+
+class TellChildren(msgspec.Struct, frozen=True, tag="tell-children"):
+    """This task was removed: tell its children, which are removed with it, and so on."""
+
+    task: TaskId
+    generation: int
+    children: tuple[TaskId, ...]
+
+
+class Stock(msgspec.Struct, frozen=True, tag="stock"):
+    """Bring these files in while nothing else is being brought in: tasks here will read them."""
+
+    files: tuple[InputFile, ...]
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
@@ -71,5 +86,70 @@ class Handed(msgspec.Struct, frozen=True, tag="handed"):
     tasks: int
 
 
-MoverMessage = Ask | Steal | Stolen | Reserve | Handed
-Message = WorkQueued | Stop | Confirm | MoverMessage
+class WantFile(msgspec.Struct, frozen=True, tag="want-file"):
+    """May this node fetch a file from you now? Said again while it waits, and while it fetches.
+
+    ``number`` counts the node's questions of this kind. Lower urgencies go first.
+    """
+
+    node: NodeId
+    number: int
+    file: FileId
+    urgency: float
+
+
+class MayFetch(msgspec.Struct, frozen=True, tag="may-fetch"):
+    """Fetch the file that you asked for from this node, which may be another than the sender."""
+
+    number: int
+    source: NodeId
+
+
+class HoldOn(msgspec.Struct, frozen=True, tag="hold-on"):
+    """Others fetch files from here now; your turn will come."""
+
+    number: int
+
+
+class FetchOver(msgspec.Struct, frozen=True, tag="fetch-over"):
+    """The node has the file that it asked for, if it ``arrived``; if not, it wants it no more."""
+
+    node: NodeId
+    number: int
+    arrived: bool
+
+
+class OfferedTask(msgspec.Struct, frozen=True, array_like=True):
+    """A task that another node might run: its estimated run time, and the sizes of its inputs."""
+
+    task: TaskId
+    priority: float
+    seconds: float
+    spread: float
+    task_type: str
+    inputs: tuple[tuple[FileId, int], ...]
+
+
+class Offer(msgspec.Struct, frozen=True, tag="offer"):
+    """When could you run these tasks? ``number`` counts the node's offers."""
+
+    node: NodeId
+    number: int
+    tasks: tuple[OfferedTask, ...]
+
+
+class Bid(msgspec.Struct, frozen=True, tag="bid"):
+    """For each task of an offer: the seconds from now until it would start here, and would end.
+
+    The node could start up to ``places`` of them at about these times.
+    """
+
+    node: NodeId
+    number: int
+    places: int
+    times: tuple[tuple[float, float], ...]
+
+
+MoverMessage = Ask | Steal | Stolen | Reserve | Handed | Offer | Bid
+FileMessage = WantFile | MayFetch | HoldOn | FetchOver
+Message = WorkQueued | Stop | Confirm | TellChildren | Stock | FileMessage | MoverMessage

@@ -189,6 +189,14 @@ class Release(TaskOperation, frozen=True, tag=True):
     keep: bool = False
 
 
+class Remove(TaskOperation, frozen=True, tag=True):
+    """End the task, since nobody wants it any more; its attempts may not commit. -> Standing
+
+    ``granted`` if the task is removed, by this call or before; the answer then names its children,
+    which must be told. A task that is complete or has failed stays so.
+    """
+
+
 class Notify(TaskOperation, frozen=True, tag=True):
     """Tell a child that this parent has committed, and where its files are. -> Standing
 
@@ -196,12 +204,16 @@ class Notify(TaskOperation, frozen=True, tag=True):
     and ``granted`` is set if this parent's notice caused that. A child with an attempt under way
     may still commit; it fails if it has to wait again. A notice of a generation already known
     changes nothing.
+
+    With ``removed`` the notice says that the parent was removed. A child that has not finished is
+    removed too, even if an attempt is under way; a complete one is if it has to wait again.
     """
 
     parent: TaskId
     generation: int
     failed: bool = False
     copies: tuple[Copy, ...] = ()
+    removed: bool = False  # a field of its own, so that journals written without it can be read
 
 
 class Delivered(TaskOperation, frozen=True, tag=True):
@@ -246,7 +258,7 @@ class Reopen(TaskOperation, frozen=True, tag=True):
 class Postpone(TaskOperation, frozen=True, tag=True):
     """End an attempt that cannot go on until this parent has run again. -> Standing
 
-    ``granted`` if the task has failed instead, because a parent had failed.
+    ``granted`` if the task has ended instead, because a parent had failed or was removed.
     """
 
     attempt: AttemptId
@@ -402,11 +414,23 @@ class Recounted(msgspec.Struct, frozen=True, tag=True):
 
 ShardOperation = Patrol | Recount | Recounted
 Operation = (
-    Submit | Begin | Advance | Commit | Fail | Release | Notify | Delivered | Replicate | TakeOver
-    | Reopen | Postpone | AddCopies | DropCopies | Look | Forget
+    Submit | Begin | Advance | Commit | Fail | Release | Remove | Notify | Delivered | Replicate
+    | TakeOver | Reopen | Postpone | AddCopies | DropCopies | Look | Forget
     | Join | Renew | Enqueue | Claim | LetGo | Restate | Seize | ReportLoad | Probe
     | Patrol | Recount | Recounted
 )  # fmt: skip
+
+
+def notice_of_end(
+    child: TaskId,
+    parent: TaskId,
+    generation: int,
+    end: TaskState,
+    copies: tuple[Copy, ...] = (),
+) -> Notify:
+    """The notice that a parent has ended in this way."""
+    failed, removed = end is TaskState.FAILED, end is TaskState.REMOVED
+    return Notify(child, parent, generation, failed, copies, removed)
 
 
 def shard_of(operation: Operation, shards: int) -> int:

@@ -11,12 +11,13 @@ class TaskState(Enum):
     STAGE_OUT = "stage-out"  # its outputs are being written
     COMPLETE = "complete"
     FAILED = "failed"
+    REMOVED = "removed"  # somebody wanted it no longer, or a task it depends on
 
     # Enum's own __hash__ is slow Python, and states are looked up about thirty times per task.
     __hash__ = object.__hash__
 
 
-# Figure 2 draws the life of a task to which nothing goes wrong. Three things go wrong that the
+# Figure 2 draws the life of a task to which nothing goes wrong. Four things happen that the
 # figure omits; each adds the transitions in the table named after it.
 _FIGURE_2 = {
     TaskState.WAITING: {TaskState.READY},
@@ -26,6 +27,7 @@ _FIGURE_2 = {
     TaskState.STAGE_OUT: {TaskState.COMPLETE},
     TaskState.COMPLETE: set(),
     TaskState.FAILED: set(),
+    TaskState.REMOVED: set(),
 }
 _CASCADE = {
     # A parent failed. Or the task itself failed, and the store heard of the failure before it heard
@@ -50,10 +52,21 @@ _DATA_LOST = {
     TaskState.RUNNING: {TaskState.WAITING},
     TaskState.STAGE_OUT: {TaskState.WAITING},
 }
+_REMOVAL = {
+    # Whoever submitted the task does not want it any more, wherever it is.
+    TaskState.WAITING: {TaskState.REMOVED},
+    TaskState.READY: {TaskState.REMOVED},
+    TaskState.STAGE_IN: {TaskState.REMOVED},
+    TaskState.RUNNING: {TaskState.REMOVED},
+    TaskState.STAGE_OUT: {TaskState.REMOVED},
+}
 
 ALLOWED: dict[TaskState, frozenset[TaskState]] = {
     state: frozenset().union(
-        *(table.get(state, set()) for table in (_FIGURE_2, _CASCADE, _ATTEMPT_LOST, _DATA_LOST))
+        *(
+            table.get(state, set())
+            for table in (_FIGURE_2, _CASCADE, _ATTEMPT_LOST, _DATA_LOST, _REMOVAL)
+        )
     )
     for state in TaskState
 }
@@ -93,4 +106,6 @@ class FailureCause(Enum):
     DISK = "disk"  # the outputs could not be written to the disk for good
 
 
-FINAL = frozenset({TaskState.COMPLETE, TaskState.FAILED})
+FINAL = frozenset({TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED})
+IN_VAIN = frozenset({TaskState.FAILED, TaskState.REMOVED})
+"""The ends after which no task that depends on this one can run."""

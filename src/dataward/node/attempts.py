@@ -1,6 +1,6 @@
 """The attempts under way on a node, by task, so that they can be found and cancelled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -10,22 +10,30 @@ from dataward.world import Fiber, FiberCancelled, Kernel
 
 
 @dataclass(slots=True)
-class _UnderWay:
-    fiber: Fiber[None]
-    generation: int
-    is_started: bool = False  # its process runs, or has run
+class UnderWay:
+    """An attempt under way; ``started_at`` is when its process began to run, if it has."""
 
-    def start(self) -> None:
-        self.is_started = True
+    fiber: Fiber[None]
+    entry: QueueEntry
+    is_staged: bool = False  # its inputs are here
+    started_at: float | None = None
+
+    def stage(self) -> None:
+        self.is_staged = True
+
+    def start(self, at: float) -> None:
+        self.started_at = at
 
 
 class Attempts:
     """``on_dropped`` is told the task of an attempt that was cancelled before its first turn."""
 
     def __init__(self, kernel: Kernel, on_dropped: Callable[[TaskId], None]) -> None:
+        self._kernel = kernel
         self._on_dropped = on_dropped
-        self._under_way: dict[TaskId, _UnderWay] = {}
-        self._one_over = kernel.flag()
+        self._under_way: dict[TaskId, UnderWay] = {}
+        self.started_one = kernel.flag()  # set when a process has begun to run
+        self._moved_on = kernel.flag()
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self._under_way
@@ -36,25 +44,51 @@ class Attempts:
     @property
     def started(self) -> int:
         """How many attempts have a process that runs, or has run."""
-        return sum(attempt.is_started for attempt in self._under_way.values())
+        return sum(attempt.started_at is not None for attempt in self._under_way.values())
+
+    def under_way(self) -> Iterable[UnderWay]:
+        """The attempts under way, in the order in which they were begun."""
+        return self._under_way.values()
 
     def begin(self, entry: QueueEntry, fiber: Fiber[None]) -> None:
         """Count an attempt as under way, until `end` is called for it."""
-        self._under_way[entry.task] = _UnderWay(fiber, entry.generation)
+        self._under_way[entry.task] = UnderWay(fiber, entry)
+
+    def stage(self, task: TaskId) -> None:
+        """Note that the inputs of the task's attempt are here."""
+        if task in self._under_way:
+            self._under_way[task].stage()
+            self._wake()
+
+    @property
+    def staged(self) -> int:
+        """How many attempts have their inputs here."""
+        return sum(attempt.is_staged for attempt in self._under_way.values())
+
+    def staging_before(self, priority: float) -> int:
+        """How many attempts wait for inputs at tasks that are more urgent than this."""
+        return sum(
+            not attempt.is_staged and attempt.entry.priority < priority
+            for attempt in self._under_way.values()
+        )
+
+    async def one_moved_on(self, timeout_seconds: float | None = None) -> None:
+        """Wait until the inputs of some attempt are here, or some attempt ends, but no longer."""
+        self._moved_on.clear()
+        await self._moved_on.wait(timeout_seconds)
+
+    def _wake(self) -> None:
+        self._moved_on.set()
 
     def start(self, task: TaskId) -> None:
         """Note that the process of the task's attempt runs from now on."""
         if task in self._under_way:
-            self._under_way[task].start()
+            self._under_way[task].start(self._kernel.now())
+            self.started_one.set()
 
     def end(self, task: TaskId) -> None:
         del self._under_way[task]
-        self._one_over.set()
-
-    async def one_over(self) -> None:
-        """Wait until some attempt ends."""
-        self._one_over.clear()
-        await self._one_over.wait()
+        self._wake()
 
     async def over(self, task: TaskId) -> None:
         """Wait until no attempt at this task is under way: the task may be queued while one is."""
@@ -67,7 +101,7 @@ class Attempts:
     def cancel(self, task: TaskId, up_to_generation: int) -> None:
         """Cancel the task's attempt if it is for this generation or an earlier one."""
         attempt = self._under_way.get(task)
-        if attempt is not None and attempt.generation <= up_to_generation:
+        if attempt is not None and attempt.entry.generation <= up_to_generation:
             self._cancel(task, attempt)
 
     def cancel_all(self) -> None:
@@ -76,10 +110,10 @@ class Attempts:
 
     def cancel_unstarted(self) -> None:
         for task, attempt in list(self._under_way.items()):
-            if not attempt.is_started:
+            if attempt.started_at is None:
                 self._cancel(task, attempt)
 
-    def _cancel(self, task: TaskId, attempt: _UnderWay) -> None:
+    def _cancel(self, task: TaskId, attempt: UnderWay) -> None:
         attempt.fiber.cancel()
         if attempt.fiber.done() and self._under_way.get(task) is attempt:
             # It had not had its first turn and will not have it, so it cannot clean up itself.

@@ -14,19 +14,36 @@ class Capacity:
         self._cores = Slots(world.kernel, world.cores)
         self._memory = Slots(world.kernel, world.memory_bytes)
         self._lead = Lead(settings, world.cores)
+        self._precedence = settings.precedence
         self._at_least = world.cores + settings.staging_ahead
+        self._idle_staging = settings.idle_staging
+        self.give_way_share = settings.give_way_share  # of its run time, for more urgent tasks
 
     @property
     def attempts_max(self) -> int:
         """How many attempts may be under way: running, staging in, or in line at the runner."""
         return self._at_least + self._lead.tasks
 
+    def may_begin(self, under_way: int, staged: int) -> bool:
+        """Whether one more attempt may begin beside so many, of which so many have their inputs.
+
+        If cores are idle because the tasks for them wait for inputs, a few more may begin: one of
+        them may have all it needs.
+        """
+        if under_way < self.attempts_max:
+            return True
+        return staged < self._cores.total and under_way < self.attempts_max + self._idle_staging
+
+    def has_cores_for(self, tasks: int) -> bool:
+        """Whether so many tasks of one core could have one at once."""
+        return self._cores.free >= tasks
+
     async def take(self, task: TaskSpec) -> None:
         """Wait for the cores and the memory that a task asks for."""
-        cores = min(task.cores, self._cores.total)
-        await self._cores.take(cores)
+        cores, urgency = min(task.cores, self._cores.total), self._precedence.of(task.priority)
+        await self._cores.take(cores, urgency)
         try:
-            await self._memory.take(min(task.memory_bytes, self._memory.total))
+            await self._memory.take(min(task.memory_bytes, self._memory.total), urgency)
         except BaseException:
             self._cores.give_back(cores)
             raise

@@ -1,12 +1,13 @@
-"""The client: puts a planned workflow into the store, where the nodes find it."""
+"""The client: puts a planned workflow into the store, where the nodes find it; removes tasks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dataward.model.answers import Answer, Findings, Standing
-from dataward.model.events import Occasion
-from dataward.model.ids import NodeId
+from dataward.model.events import Emit, Occasion, TaskFinished
+from dataward.model.ids import CLIENT, NOBODY, NodeId
+from dataward.model.messages import Message, Stock, Stop, TellChildren, WorkQueued
 from dataward.model.operations import (
     AddCopies,
     Copy,
@@ -17,10 +18,12 @@ from dataward.model.operations import (
     OutputFile,
     QueueEntry,
     Recounted,
+    Remove,
     Submit,
     TaskSpec,
 )
-from dataward.model.workflow import FileId, TaskId
+from dataward.model.states import TaskState
+from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.node.homes import Homes
 from dataward.node.ready_queue import entry_for
 from dataward.node.store_client import StoreClient
@@ -30,6 +33,21 @@ from dataward.world import Kernel
 
 BATCH = 1000
 FIRST_BATCH = 100  # small, so that nodes have tasks to run soon
+
+
+def files_ahead(
+    workflow: Workflow,
+    plan: Plan,
+    nodes: Sequence[NodeId],
+    digests: Mapping[FileId, str] = MappingProxyType({}),
+) -> dict[NodeId, Stock]:
+    """What each node is told to bring in before a task needs it: inputs of the whole workflow."""
+    files: dict[NodeId, list[InputFile]] = {}
+    for file, node in plan.ahead:
+        id, size_bytes = workflow.file_ids[file], int(workflow.size_bytes[file])
+        input_file = InputFile(id, size_bytes, TaskId(""), digests.get(id, ""))
+        files.setdefault(nodes[node], []).append(input_file)
+    return {node: Stock(tuple(wanted)) for node, wanted in files.items()}
 
 
 def task_specs(
@@ -107,15 +125,17 @@ def _sole(ids: Sequence[TaskId], writers: Sequence[int]) -> TaskId:
 class Client:
     """Submits a workflow, and stays to submit again the tasks that the store may forget.
 
-    ``placed`` says which nodes have which inputs of the workflow; ``wake`` tells a node to look
-    into its queue.
+    ``placed`` says which nodes have which inputs of the workflow.
     """
 
     store: StoreClient
     homes: Homes
     specs: Sequence[TaskSpec]
     placed: Mapping[FileId, Sequence[NodeId]]
-    wake: Callable[[NodeId], None]
+    send: Callable[[NodeId, Message], None]
+    kernel: Kernel
+    emit: Emit
+    _removed: dict[TaskId, None] = field(default_factory=dict)
 
     async def submit(self) -> None:
         """Put the places of inputs and all tasks in the store, and queue the ready tasks.
@@ -147,13 +167,39 @@ class Client:
             ready.setdefault(home.node, []).append(entry_for(task, home.shelf))
         await self._in_batches([Enqueue(n, tuple(entries)) for n, entries in ready.items()])
         for node in ready:
-            self.wake(node)
+            self.send(node, WorkQueued())
 
-    async def watch(self, kernel: Kernel, pause_seconds: float) -> None:
-        """Submit all tasks again whenever a shard has lost writes; tasks it knows stay as is."""
+    async def remove(self, tasks: Sequence[TaskId]) -> list[Standing]:
+        """The standing of each task, now that those which had not finished are removed.
+
+        With a task go all that depend on it: a node tells them. A task that is complete stays, and
+        so do the tasks that depend on it. Tasks must have been submitted.
+        """
+        answers = await self._in_batches([Remove(task) for task in tasks])
+        standings = [answer for answer in answers if isinstance(answer, Standing)]
+        for standing in standings:
+            if standing.granted:
+                self._on_removed(standing)
+        return standings
+
+    def _on_removed(self, removed: Standing) -> None:
+        """Report it, stop its attempts, have its children told: by a patrol if no node hears."""
+        task, generation = removed.task, removed.generation
+        self._removed[task] = None
+        now = self.kernel.now()
+        self.emit(TaskFinished(now, task, NOBODY, CLIENT, TaskState.REMOVED, generation))
+        for holder in removed.holders:
+            self.send(holder, Stop(task, generation))
+        self.send(removed.preferred, TellChildren(task, generation, removed.children))
+
+    async def watch(self, pause_seconds: float) -> None:
+        """Submit all tasks again whenever a shard has lost writes; tasks it knows stay as is.
+
+        Tasks that were removed are removed again, unless they have been completed since.
+        """
         seen = 0
         while True:
-            await kernel.sleep(pause_seconds)
+            await self.kernel.sleep(pause_seconds)
             answers = await self.store.call(
                 [Recounted(i, 0) for i in range(self.store.shard_count)]
             )
@@ -161,6 +207,7 @@ class Client:
             if epochs > seen:
                 seen = epochs
                 await self.submit()
+                await self.remove(list(self._removed))
 
     async def _in_batches(self, operations: Sequence[Operation]) -> list[Answer]:
         answers: list[Answer] = []

@@ -1,20 +1,41 @@
 """Sends the operations in the node's outbox to the store, many at a time.
 
-Operations that come while one batch is under way make the next batch: one sync of the disk and one
-call commit many tasks, which keeps durability cheap.
+An output becomes durable, and then visible, in one order only:
+
+1. The executor has the disk store what a task wrote (`Disk.store_outputs`: hashed, and named by
+   content), and puts a `Commit` with the digests into the outbox.
+2. The committer awaits `Disk.sync`: now the files would survive a power cut. If the disk cannot do
+   that, the commit becomes a failure.
+3. Only then it sends the `Commit`. The store answers once it will not forget it: the embedded store
+   once its journal is synced (`EmbeddedStore.call`).
+4. On the answer, the node keeps the files, notes the commit in its own journal, and the herald
+   tells the children where the files are.
+
+How a real disk keeps its two promises is told in `live/depot_disk.py`. Operations that come while
+one batch is under way make the next batch: one sync of the disk and one call commit many tasks,
+which keeps durability cheap.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataward.model.answers import Answer, Committed, Failing, Membership, Refusal, Refused
+from dataward.model.answers import (
+    Answer,
+    Committed,
+    Failing,
+    Membership,
+    Refusal,
+    Refused,
+    Standing,
+)
 from dataward.model.ids import NodeId, incarnation_of
 from dataward.model.messages import Stop
-from dataward.model.operations import Commit, Fail, Operation
+from dataward.model.operations import Commit, Fail, Operation, Release
 from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.depot import Depot
 from dataward.node.herald import Herald, Notice
+from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended, tell_finished, tell_skipped
@@ -30,6 +51,7 @@ class Committer:
     state: NodeState
     depot: Depot
     herald: Herald
+    setbacks: Setbacks
 
     async def run(self) -> None:
         outbox = self.state.outbox
@@ -47,7 +69,7 @@ class Committer:
             self._on_answer(operation, answer)
 
     async def _with_files_safe(self, operations: Sequence[Operation]) -> list[Operation]:
-        """The operations, once all outputs are synced; if that fails, commits become failures."""
+        """The operations, once all outputs are synced; if that fails, commits are given up."""
         try:
             await self.world.disk.sync()
         except DiskFull as error:
@@ -55,15 +77,25 @@ class Committer:
         return list(operations)
 
     def _unless_unsafe(self, operation: Operation, reason: str) -> Operation:
-        if type(operation) is Commit and self.state.outbox.is_proposed(operation.attempt):
-            return self._give_up(operation, reason)
-        return operation
+        """The operation, unless it commits files that were waiting for the sync."""
+        if type(operation) is not Commit or operation.recalled:
+            return operation  # what an earlier run left needs no sync
+        if not self.state.outbox.is_proposed(operation.attempt):
+            return operation
+        return self._give_up(operation, reason)
 
-    def _give_up(self, commit: Commit, reason: str) -> Fail:
+    def _give_up(self, commit: Commit, reason: str) -> Fail | Release:
+        """What to send in place of a commit: neither task nor retries are to blame for the disk."""
         self.depot.discard_outputs(commit.held)
-        failed, cause = AttemptOutcome.FAILED, FailureCause.DISK
-        tell_ended(self.world, commit.task, commit.attempt, failed, reason, cause)
-        return self.state.outbox.withdraw(commit, reason)
+        outbox, setbacks = self.state.outbox, self.setbacks
+        if setbacks.is_hopeless(commit.task):
+            tell_ended(
+                self.world, commit.task, commit.attempt, AttemptOutcome.FAILED, reason,
+                FailureCause.DISK,
+            )  # fmt: skip
+            return outbox.withdraw(commit, reason)
+        tell_ended(self.world, commit.task, commit.attempt, AttemptOutcome.RELEASED, reason)
+        return outbox.release(commit, keep=setbacks.is_alone)
 
     # --- what the store answers ------------------------------------------------------------------
 
@@ -75,6 +107,8 @@ class Committer:
                 self._on_lost(operation, answer)
         elif isinstance(operation, Fail):
             self._on_failed(operation, answer)
+        elif isinstance(operation, Release):
+            self._on_released(operation, answer)
         elif isinstance(answer, Membership) and answer.queued:
             self.state.queue.wanted.set()
 
@@ -85,9 +119,11 @@ class Committer:
             self._tell_won(commit, answer.generation)
             self._stop(answer.rivals, commit.task, answer.generation)
             self.state.outbox.let_go(commit.task)
-        self.herald.deliver(
-            Notice(commit.task, answer.generation, False, answer.children, answer.copies)
-        )
+        if answer.children:
+            end = TaskState.COMPLETE
+            self.herald.deliver(
+                Notice(commit.task, answer.generation, end, answer.children, answer.copies)
+            )
 
     def _tell_won(self, commit: Commit, generation: int) -> None:
         if commit.recalled:
@@ -112,15 +148,21 @@ class Committer:
         if not isinstance(answer, Failing):
             self.state.outbox.let_go(fail.task)
         elif answer.final:
-            self._finished(fail, TaskState.FAILED, answer.generation)
-            self._stop(answer.rivals, fail.task, answer.generation + 1)
-            self.herald.deliver(Notice(fail.task, answer.generation, True, answer.children, ()))
+            end, generation = TaskState.FAILED, answer.generation
+            self._finished(fail, end, generation)
+            self._stop(answer.rivals, fail.task, generation + 1)
+            self.herald.deliver(Notice(fail.task, generation, end, answer.children, ()))
             self.state.outbox.let_go(fail.task)
         else:
             # The node still holds the task and tries again, unless it was told to stop meanwhile.
             holding = self.state.identity.holdings.get(fail.task)
             if holding is not None:
                 self.state.queue.put(holding.entry)
+
+    def _on_released(self, release: Release, answer: Answer) -> None:
+        if self.state.outbox.arrived(release.attempt):
+            assert isinstance(answer, Standing)
+            self.setbacks.on_unsynced(answer, stays=release.keep)
 
     def _ended(self, commit: Commit, outcome: AttemptOutcome, reason: str = "") -> None:
         tell_ended(self.world, commit.task, commit.attempt, outcome, reason)

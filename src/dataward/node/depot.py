@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
-from dataward.model.ids import NOWHERE, ORIGIN, NodeId
+from dataward.model.ids import NodeId
+from dataward.model.messages import HoldOn, MayFetch
 from dataward.model.operations import Copy, InputFile, Look, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
+from dataward.node.fetching import Fetcher
 from dataward.node.outbox import Outbox
 from dataward.node.settings import NodeSettings
-from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
 from dataward.world import DiskFull, Fiber, Flag, InputLost, StoredFile, TransferFailed, World
 
@@ -69,7 +71,9 @@ class Depot:
     _watchers: list[DepotWatcher] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
+        self._fetcher = Fetcher(self.world, self.settings, self.store)
+        # Set while no file is on its way here, but not before `recover` has taken the files over.
+        self.is_quiet = self.world.kernel.flag()
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
@@ -88,6 +92,10 @@ class Depot:
         for watcher in self._watchers:
             watcher.went(file)
 
+    def on_message(self, message: MayFetch | HoldOn) -> None:
+        """Heed another node's answer to the question for a file."""
+        self._fetcher.on_message(message)
+
     async def recover(self) -> None:
         """Take over the files that an earlier incarnation left on the disk, and announce them."""
         files = self.world.disk.files()
@@ -100,6 +108,7 @@ class Depot:
             self._hold(file.id, _Held(file.size_bytes, file.owner, original=file.written))
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
+        self.is_quiet.set()
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
         """The tasks whose outputs here count: those in the journal, and those the store knows of.
@@ -127,12 +136,12 @@ class Depot:
         for file in inputs:
             self._pins[file.id] = self._pins.get(file.id, 0) + 1
         try:
-            moved_bytes = await self._fetch_missing(inputs, begun.copies)
+            moved_bytes = await self._fetch_missing(spec.priority, inputs, begun.copies)
             try:
                 await self.world.disk.open_inputs(spec)
             except InputLost as lost:
                 self._strike_off(lost.files)
-                moved_bytes += await self._fetch_missing(inputs, begun.copies)
+                moved_bytes += await self._fetch_missing(spec.priority, inputs, begun.copies)
                 await self.world.disk.open_inputs(spec)
         except BaseException:
             self.release(spec)
@@ -140,11 +149,13 @@ class Depot:
         local_bytes = sum(file.size_bytes for file in inputs) - moved_bytes
         return Staged(max(local_bytes, 0), moved_bytes)  # what was lost here came twice
 
-    async def _fetch_missing(self, inputs: Sequence[InputFile], copies: tuple[Copy, ...]) -> int:
+    async def _fetch_missing(
+        self, priority: float, inputs: Sequence[InputFile], copies: tuple[Copy, ...]
+    ) -> int:
         """How many bytes were missing here, and have been fetched."""
         missing = [file for file in inputs if not self._touch(file.id)]
         if missing:
-            await self._fetch_all(missing, copies)
+            await self._fetch_all(self.settings.precedence.of(priority), missing, copies)
         return sum(file.size_bytes for file in missing)
 
     def _strike_off(self, files: Sequence[InputFile]) -> None:
@@ -172,13 +183,15 @@ class Depot:
         self._held[file] = held  # to the end: most recently used
         return True
 
-    async def _fetch_all(self, files: list[InputFile], hints: tuple[Copy, ...]) -> None:
-        sources = await self._sources(files, hints)
+    async def _fetch_all(
+        self, urgency: float, files: list[InputFile], hints: tuple[Copy, ...]
+    ) -> None:
+        sources = await self._fetcher.sources(files, hints)
         if len(files) == 1:
-            await self._fetch(files[0], sources[files[0].id])
+            await self._fetch(urgency, files[0], sources[files[0].id])
             return
         fibers: list[Fiber[NotBrought | None]] = [
-            self.world.kernel.spawn(self._try(file, sources[file.id]), f"fetch {file.id}")
+            self.world.kernel.spawn(self._try(urgency, file, sources[file.id]), f"fetch {file.id}")
             for file in files
         ]
         try:
@@ -192,63 +205,53 @@ class Depot:
         for failure in filter(None, failures):
             raise failure
 
-    async def _try(self, file: InputFile, sources: list[NodeId]) -> "NotBrought | None":
+    async def _try(
+        self, urgency: float, file: InputFile, sources: list[NodeId]
+    ) -> "NotBrought | None":
         try:
-            await self._fetch(file, sources)
+            await self._fetch(urgency, file, sources)
         except (InputLost, TransferFailed, DiskFull) as failure:
             return failure
         return None
 
-    async def _sources(
-        self, files: list[InputFile], hints: tuple[Copy, ...]
-    ) -> dict[FileId, list[NodeId]]:
-        """The nodes to try for each file.
-
-        The notice of a parent's end also said where the parent's files are. There is no notice for
-        an input of the workflow: for that, the store is asked.
-        """
-        sources: dict[FileId, list[NodeId]] = {file.id: [] for file in files}
-        for copy in hints:
-            if copy.file in sources and copy.node != NOWHERE:
-                sources[copy.file].append(copy.node)
-        unknown = [f for f in files if not (sources[f.id] or self._is_from_origin(f))]
-        if unknown:
-            await self._look(unknown, sources)
-        return sources
-
-    def _is_from_origin(self, file: InputFile) -> bool:
-        return self.settings.inputs_from_origin and not file.producer
-
-    async def _look(self, files: list[InputFile], into: dict[FileId, list[NodeId]]) -> None:
-        answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
-        for file, answer in zip(files, answers, strict=True):
-            assert isinstance(answer, Standing)
-            into[file.id] = [
-                copy.node for copy in answer.copies if copy.file == file.id and copy.node != NOWHERE
-            ]
-
-    async def _fetch(self, file: InputFile, sources: list[NodeId]) -> None:
+    async def _fetch(
+        self, urgency: float, file: InputFile, sources: list[NodeId], *, may_evict: bool = True
+    ) -> None:
         while (arriving := self._arriving.get(file.id)) is not None:
             await arriving.wait()
         if file.id in self._held:
             return
         arrival = self._arriving[file.id] = self.world.kernel.flag()
+        self.is_quiet.clear()
         try:
-            await self._transfers.take()
+            await self._fetcher.turn(urgency, file)
             try:
-                self.make_room(file.size_bytes)
+                self.make_room(file.size_bytes, may_evict=may_evict)
                 self.used_bytes += file.size_bytes
                 try:
-                    await self._try_sources(file, sources)
+                    await self._fetcher.fetch(urgency, file, sources)
                 except BaseException:
                     self.used_bytes -= file.size_bytes
                     raise
             finally:
-                self._transfers.give_back()
+                self._fetcher.over(file)
             self._keep_copy(file)
         finally:
             del self._arriving[file.id]
+            if not self._arriving:
+                self.is_quiet.set()
             arrival.set()
+
+    async def stock(self, file: InputFile) -> None:
+        """Bring in a file that no task has asked for yet, if it can be had and there is room.
+
+        No other file is evicted for it.
+        """
+        if not self.settings.caching or file.id in self._held:
+            return
+        with suppress(InputLost, TransferFailed, DiskFull):
+            sources = await self._fetcher.sources([file], ())
+            await self._fetch(inf, file, sources[file.id], may_evict=False)
 
     def _keep_copy(self, file: InputFile) -> None:
         """Hold a file that has arrived, and tell the others, unless it will not stay.
@@ -265,28 +268,6 @@ class Depot:
             self.outbox.announce(owner, Copy(file.id, self.world.node))
         else:
             self.drop(file.id)
-
-    async def _try_sources(self, file: InputFile, sources: list[NodeId]) -> None:
-        """Try every known copy, in random order so that the load spreads, several times over."""
-        order: list[NodeId] = []
-        for round_ in range(self.settings.fetch_rounds):
-            if round_:
-                if order:  # they may serve it later; with nobody known, waiting is in vain
-                    await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
-                sources = (await self._sources([file], ()))[file.id]
-            order = sorted(node for node in set(sources) if node != self.world.node)
-            self.world.random.shuffle(order)
-            if not file.producer and ORIGIN not in order:
-                order.append(ORIGIN)
-            for source in order:
-                try:
-                    await self.world.network.fetch(file, source)
-                    return
-                except TransferFailed:
-                    continue
-        if file.producer:
-            raise InputLost([file])
-        raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
 
     # --- outputs ---------------------------------------------------------------------------------
 
@@ -358,20 +339,20 @@ class Depot:
             "pinned files": len(self._pins),
             "files to drop after their task": len(self._unwanted),
             "arriving files": len(self._arriving),
-            "transfers under way": round(self._transfers.total - self._transfers.free),
+            **self._fetcher.loose_ends(),
             "bytes in use beyond the files held": self.used_bytes - held_bytes,
         }
 
     # --- room ------------------------------------------------------------------------------------
 
-    def make_room(self, size_bytes: int) -> None:
+    def make_room(self, size_bytes: int, *, may_evict: bool = True) -> None:
         """Evict files until there is room, least recently used first. Raises DiskFull."""
         excess = self.used_bytes + size_bytes - self.world.disk.capacity_bytes
         if excess <= 0:
             return
         evictable: list[FileId] = []
         for file, held in self._held.items():
-            if excess <= 0:
+            if excess <= 0 or not may_evict:
                 break
             if not held.original and file not in self._pins:
                 evictable.append(file)

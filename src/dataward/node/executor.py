@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from dataward.model.answers import Begun, Refusal, Refused
+from dataward.model.estimate import estimate_of
 from dataward.model.events import AttemptBegan, InputsStaged
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Begin, OutputFile, QueueEntry, TaskSpec
+from dataward.model.operations import Begin, QueueEntry, TaskSpec
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
-from dataward.node.depot import Depot, Staged, as_committed
-from dataward.node.recall import input_changed, wanted_gone
+from dataward.node.depot import Depot, Staged
+from dataward.node.recall import recall
 from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -38,8 +39,8 @@ class Executor:
     async def run(self) -> None:
         attempts = self.state.attempts
         while True:
-            while len(attempts) >= self.capacity.attempts_max:
-                await attempts.one_over()
+            while not self.capacity.may_begin(len(attempts), attempts.staged):
+                await attempts.one_moved_on()
             entry = await self._next_entry()
             self.state.outbox.load_changed()
             await attempts.over(entry.task)
@@ -114,24 +115,14 @@ class Executor:
             await self.setbacks.on_disk_full(begun.spec, attempt, str(error))
 
     def _recalls(self, begun: Begun, attempt: AttemptId) -> bool:
-        """Whether what an earlier run wrote is proposed, since the task would read the same again.
-
-        What is gone of that, nobody makes again until a task needs it: then it is an input lost.
-        """
-        spec, earlier = begun.spec, begun.spec.earlier
-        if earlier is None or begun.generation > 1:
+        """Whether the task need not run: what it wrote in an earlier run is proposed instead."""
+        task, found = begun.spec.id, recall(begun, self.depot)
+        if found is None:
             return False
-        found: list[OutputFile] = []
-        why = input_changed(earlier, as_committed(spec.inputs, begun.copies))
-        if not why:
-            found = self.depot.recall(spec.id, earlier.outputs)
-            why = wanted_gone(earlier, found)
-        if why:
-            self.depot.discard_outputs(found)
-            tell_due(self.world, spec.id, why)
+        if found.due:
+            tell_due(self.world, task, found.due)
             return False
-        absent = tuple(file.id for file in earlier.outputs if file not in found)
-        self.state.outbox.recall(spec.id, attempt, earlier.outputs, absent)
+        self.state.outbox.recall(task, attempt, found.outputs, found.absent)
         return True
 
     async def _carry(self, begun: Begun, attempt: AttemptId) -> None:
@@ -139,7 +130,7 @@ class Executor:
         spec, began = begun.spec, self.world.kernel.now()
         staged = await self.depot.bring(begun)
         if staged.moved_bytes:
-            self.state.learned.moved(self.world.kernel.now() - began)
+            self.state.learned.moved(self.world.kernel.now() - began, staged.moved_bytes)
         try:
             self._staged(spec.id, attempt, staged)
             result = await self._execute(spec, attempt)
@@ -167,6 +158,7 @@ class Executor:
             self._advanced(spec.id, attempt, TaskState.RUNNING, at)
             self.state.attempts.start(spec.id)
 
+        await self._give_way(spec)
         await self.capacity.take(spec)
         try:
             result = await self.world.runner.run(spec, attempt, on_start)
@@ -178,6 +170,23 @@ class Executor:
             self.state.learned.ran(result.wall_seconds)
         tell_measured(self.world, spec.id, attempt, result)
         return result
+
+    async def _give_way(self, spec: TaskSpec) -> None:
+        """Leave free cores to more urgent tasks whose inputs are still coming, but not for long.
+
+        Otherwise a task that is staged a moment too late might wait for one that runs for hours.
+        """
+        attempts, kernel = self.state.attempts, self.world.kernel
+        attempts.stage(spec.id)
+        if not self.capacity.give_way_share:
+            return
+        given = estimate_of(spec.estimated_seconds, spec.estimated_spread)
+        expected = self.state.times.expected_seconds(given, spec.type)
+        until = kernel.now() + self.capacity.give_way_share * expected
+        while (left := until - kernel.now()) > 0:
+            if self.capacity.has_cores_for(attempts.staging_before(spec.priority) + spec.cores):
+                return
+            await attempts.one_moved_on(left)
 
     def _staged(self, task: TaskId, attempt: AttemptId, staged: Staged) -> None:
         now, node = self.world.kernel.now(), self.world.node

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import NOBODY
-from dataward.model.operations import Copy, Delivered, Notify
-from dataward.model.states import TaskState
+from dataward.model.messages import Stop
+from dataward.model.operations import Copy, Delivered, notice_of_end
+from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.outbox import Outbox
 from dataward.node.placer import Placer
@@ -24,7 +25,7 @@ class Notice(NamedTuple):
 
     task: TaskId
     generation: int
-    failed: bool
+    end: TaskState
     children: tuple[TaskId, ...]
     copies: tuple[Copy, ...]
 
@@ -49,9 +50,14 @@ class Herald:
         return {"notices to deliver": len(self._notices)}
 
     def cascade(self, child: Standing) -> None:
-        """Report a task that failed with its parent, and tell its own children soon."""
-        tell_finished(self.world, child.task, NOBODY, TaskState.FAILED, child.generation)
-        self.deliver(Notice(child.task, child.generation, True, child.children, ()))
+        """Report a task that failed or was removed with its parent; tell its own children soon.
+
+        Nodes that may have the removed task are told to drop it; others learn it from `Begin`.
+        """
+        tell_finished(self.world, child.task, NOBODY, child.state, child.generation)
+        for holder in child.holders:
+            self.world.network.send(holder, Stop(child.task, child.generation))
+        self.deliver(Notice(child.task, child.generation, child.state, child.children, ()))
 
     async def run(self) -> None:
         while True:
@@ -64,14 +70,14 @@ class Herald:
     async def _tell(self, notices: list[Notice]) -> None:
         """Notify the children, queue those that became ready, and only then empty the outboxes."""
         operations = [
-            Notify(child, notice.task, notice.generation, notice.failed, notice.copies)
+            notice_of_end(child, notice.task, notice.generation, notice.end, notice.copies)
             for notice in notices
             for child in notice.children
         ]
         answers = [a for a in await self.store.call(operations) if isinstance(a, Standing)]
         await self.placer.place([a for a in answers if a.needs_node], Occasion.READY)
         for answer in answers:
-            if answer.state is TaskState.FAILED and answer.granted:
+            if answer.state in IN_VAIN and answer.granted:
                 self.cascade(answer)
         # The store has forgotten a child it does not know. The child must be told once it has been
         # submitted again, so the outbox stays full.

@@ -1,7 +1,16 @@
 """Which node a task goes to: whoever has a task that needs a node asks `Homes`.
 
-A strategy supplies the rule. The rule is a plain function of the task, the occasion, and a view of
-the nodes; `Homes` makes that view.
+1. Before the run, the strategy's plan says which node each task prefers (`TaskSpec.preferred`); for
+   ADAGE that is the node where the task would end first (`plan/adage.py`).
+2. When a task is submitted ready, becomes ready, has lost its node, is reopened or finds no room,
+   `Homes.find` asks the strategy's home rule: a plain function of the task, the occasion, and a
+   view of the nodes, which `Homes` makes. The task is then queued at that node.
+3. A task that waits may still go to another node: the strategy's mover takes it there. ADAGE's
+   mover gives tasks to the node that `receiver` names.
+
+ADAGE's rule is here; strategies with a static plan, like HEFT's, follow it too. Which rule another
+strategy follows is in the strategy's file; those rules are in the files ``..._home`` and
+``..._homes`` of this room.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,7 +38,7 @@ class View:
     """What a rule is told of the nodes.
 
     ``here`` is the node that asks, or the name of a client. ``loads_seconds`` has the nodes that
-    were asked and are up, and ``here``; it is empty if no node was asked.
+    were asked and are up, and the node that asks; it is empty if no node was asked.
     ``learned`` is what the node that asks has learned.
     """
 

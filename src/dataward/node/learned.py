@@ -14,6 +14,7 @@ class Learned:
     tasks: int = 0
     run_seconds: float = 0.0
     moving_seconds: float = 0.0  # that tasks waited until inputs from elsewhere had come
+    moved_bytes: int = 0  # of those inputs
     threshold: float | None = None
     may_share: bool = True
 
@@ -27,9 +28,16 @@ class Learned:
         self.tasks += 1
         self.run_seconds += seconds
 
-    def moved(self, seconds: float) -> None:
-        """Note that a task waited for so long for inputs from elsewhere."""
+    def moved(self, seconds: float, size_bytes: int) -> None:
+        """Note that a task waited for so long for so many bytes of inputs from elsewhere."""
         self.moving_seconds += seconds
+        self.moved_bytes += size_bytes
+
+    def staging_seconds(self, size_bytes: int) -> float:
+        """How long so many bytes should take to come; 0 as long as none have come."""
+        if not self.moved_bytes:
+            return 0.0
+        return size_bytes * self.moving_seconds / self.moved_bytes
 
     def tolerate(self, threshold: float | None, *, may_share: bool) -> None:
         """Follow another policy from now on."""

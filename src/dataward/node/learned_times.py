@@ -3,6 +3,8 @@
 Run times are those of this node: a task takes longer on a slow machine, and its load should say so.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from math import exp, inf, log, log1p, sqrt
 
 from dataward.model.estimate import GUESS, Estimate
@@ -59,7 +61,16 @@ class LearnedTimes:
 
     def __init__(self) -> None:
         self._all = _Learned()
-        self._by_type: dict[str, _Learned] = {}
+        self._by_type: dict[str, _Learned] = {}  # in the order in which they first ran
+        self.types_seen = 0  # how many have come to be known, with those forgotten since
+
+    def knows(self, task_type: str) -> bool:
+        """Whether a task of this type has run."""
+        return task_type in self._by_type
+
+    def types_since(self, seen: int) -> Iterator[str]:
+        """The types that have come to be known since so many were, the latest first."""
+        return islice(reversed(self._by_type), self.types_seen - seen)
 
     def learn(self, task_type: str, seconds: float, estimated_seconds: float = 0.0) -> None:
         """Record how long a completed task ran, and its estimate, if it had one."""
@@ -68,6 +79,7 @@ class LearnedTimes:
             if len(self._by_type) >= TYPES_MAX:
                 del self._by_type[next(iter(self._by_type))]
             learned = self._by_type[task_type] = _Learned()
+            self.types_seen += 1
         seconds = max(seconds, LEAST_SECONDS)
         learned.add(seconds, estimated_seconds)
         self._all.add(seconds, estimated_seconds)
@@ -82,16 +94,19 @@ class LearnedTimes:
         """The average run time of completed tasks, of all types; 0 if there are none."""
         return self._all.seconds.mean
 
-    def estimate(self, task_type: str = "") -> Estimate:
-        """The mean run time of this type and its spread; of all types if this has not run."""
-        learned = self._by_type.get(task_type, self._all).seconds
+    def estimate(self, task_type: str | None) -> Estimate:
+        """The mean run time of this type and its spread; of all types if this has not run.
+
+        None stands for any type that has not run.
+        """
+        learned = (self._of(task_type) or self._all).seconds
         if not learned.count:
             return GUESS
         if learned.count == 1:
             return Estimate(learned.mean, ONE_RUN_SPREAD)
         return Estimate(learned.mean, sqrt(log1p(learned.variance / learned.mean**2)))
 
-    def factor(self, task_type: str) -> float:
+    def factor(self, task_type: str | None) -> float:
         """By how much estimates of this type were too short; below 1 if they were too long.
 
         This is the geometric mean of measured over estimated run times: one task that took a
@@ -100,7 +115,10 @@ class LearnedTimes:
         all, and the error of all as one more task of the type.
         """
         pooled = _drawn_to(0.0, self._all.errors)
-        return exp(_drawn_to(pooled, self._by_type.get(task_type, _NOTHING).errors))
+        return exp(_drawn_to(pooled, (self._of(task_type) or _NOTHING).errors))
+
+    def _of(self, task_type: str | None) -> _Learned | None:
+        return None if task_type is None else self._by_type.get(task_type)
 
     def expected_seconds(self, given: Estimate, task_type: str) -> float:
         """How long a task of this type should run, by its own estimate and by what was learned."""

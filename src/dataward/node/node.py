@@ -2,8 +2,20 @@
 
 from collections.abc import Collection
 
-from dataward.model.messages import Confirm, Message, Stop, WorkQueued
+from dataward.model.messages import (
+    Confirm,
+    FetchOver,
+    HoldOn,
+    MayFetch,
+    Message,
+    Stock,
+    Stop,
+    TellChildren,
+    WantFile,
+    WorkQueued,
+)
 from dataward.model.operations import LetGo, Release
+from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
@@ -11,15 +23,17 @@ from dataward.node.committer import Committer
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.depot import Depot
 from dataward.node.executor import Executor
-from dataward.node.herald import Herald
+from dataward.node.herald import Herald, Notice
 from dataward.node.homes import Homes
 from dataward.node.lease import Lease
 from dataward.node.mover import NodeParts
 from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
 from dataward.node.rules import Rules
+from dataward.node.serving import Serving
 from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
+from dataward.node.stocking import Stocker
 from dataward.node.store_client import StoreClient
 from dataward.node.validator import Validator
 from dataward.world import Fiber, World
@@ -38,13 +52,15 @@ class Node:
         )
         self._placer = placer = Placer(world, store, homes)
         self._depot = depot = Depot(world, settings, store, state.outbox)
+        self._serving = Serving(world, settings)
+        self._stocker = Stocker(world, depot)
         self._herald = herald = Herald(world, store, state.outbox, placer)
-        self._committer = Committer(world, store, state, depot, herald)
+        setbacks = Setbacks(world, settings, store, state, placer, herald)
+        self._committer = Committer(world, store, state, depot, herald, setbacks)
         self._decision_maker = DecisionMaker(world, settings, store, state)
         self._lease = Lease(world, settings, store, state, depot)
         patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
         self._validator = Validator(world, settings, store, state, patrol)
-        setbacks = Setbacks(world, settings, store, state, placer, herald)
         self._capacity = capacity = Capacity(world, settings)
         binder = Binder(rules.binding, state, placer)
         self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
@@ -62,6 +78,7 @@ class Node:
             ("lease", self._lease.keep()),
             ("validator", self._validator.run()),
             ("executor", self._executor.run()),
+            ("stocker", self._stocker.run()),
             *(("mover", loop) for loop in self._mover.loops()),
         ]
         spawn, name = self._world.kernel.spawn, self._world.node
@@ -126,6 +143,8 @@ class Node:
         return {
             **self._state.loose_ends(),
             **self._depot.loose_ends(),
+            **self._serving.loose_ends(),
+            **self._stocker.loose_ends(),
             **self._capacity.loose_ends(),
             **self._herald.loose_ends(),
             **self._mover.loose_ends(),
@@ -152,11 +171,22 @@ class Node:
                 self._world.kernel.spawn(self._give_up(message), f"{self._world.node} give up")
         elif isinstance(message, Stop):
             self._stop(message)
+        elif isinstance(message, WantFile):
+            self._serving.on_want(message)
+        elif isinstance(message, FetchOver):
+            self._serving.on_over(message)
+        elif isinstance(message, MayFetch | HoldOn):
+            self._depot.on_message(message)
+        elif isinstance(message, TellChildren):
+            task, generation, children = message.task, message.generation, message.children
+            self._herald.deliver(Notice(task, generation, TaskState.REMOVED, children, ()))
+        elif isinstance(message, Stock):
+            self._stocker.stock(message.files)
         else:
             self._mover.on_message(message)
 
     def _stop(self, message: Stop) -> None:
-        """Drop a queued task that is complete, or cancel the attempt at it."""
+        """Drop a queued task that has ended elsewhere, or cancel the attempt at it."""
         state = self._state
         if state.remove(message.task, message.generation):
             state.outbox.let_go(message.task)

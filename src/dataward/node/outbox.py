@@ -15,6 +15,7 @@ from dataward.model.operations import (
     LetGo,
     Operation,
     OutputFile,
+    Release,
     ReportLoad,
 )
 from dataward.model.states import TaskState
@@ -24,7 +25,7 @@ from dataward.node.ready_queue import ReadyQueue
 from dataward.node.settings import NodeSettings
 from dataward.world import World
 
-Proposal = Commit | Fail
+Proposal = Commit | Fail | Release
 Steps = tuple[tuple[TaskState, float], ...]
 
 
@@ -99,6 +100,12 @@ class Outbox:
         fail = Fail(commit.task, commit.attempt, reason, commit.timeline)
         self._proposed[commit.attempt] = fail
         return fail
+
+    def release(self, commit: Commit, *, keep: bool) -> Release:
+        """The release of an attempt, in place of a proposed commit, so that the task runs again."""
+        release = Release(commit.task, commit.attempt, keep)
+        self._proposed[commit.attempt] = release
+        return release
 
     def recommit(self, commit: Commit) -> None:
         """Send again a commit that the store had acknowledged and may have forgotten."""

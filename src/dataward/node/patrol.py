@@ -1,7 +1,15 @@
 """Looks after a shard: takes over the tasks of dead nodes, and repairs other stuck work.
 
-Nodes patrol in turns, a few for each shard in a round. For a few seconds the store gives what one
-patrol found to no other patrol; if the node dies meanwhile, the next patrol finds it.
+No node is in charge of that. Every node's validator wakes each ``validation_seconds``, and has this
+node look after the shards whose turn it is: `shards_to_patrol`, a few nodes for each shard in a
+round. A patrol asks the shard what got stuck, and the shard's rules (`stores/patrol_rules.py`)
+declare nodes dead whose leases ran out. For a few seconds the store gives what one patrol found to
+no other patrol; if the node dies meanwhile, the next patrol finds it.
+
+So a dead node's tasks are taken over by whichever node next patrols the shard that keeps the dead
+node's lease. It does not keep them: it has every task refuse what the dead incarnation may still
+ask (`TakeOver`), then queues the tasks where `Homes` says, which may be itself. So no task ends
+twice. A node that is cut off and lives may go on running a task until it hears that it is dead.
 """
 
 from collections.abc import Sequence
@@ -76,7 +84,7 @@ class ShardPatrol:
     # --- dead nodes ------------------------------------------------------------------------------
 
     async def _adopt(self, orphans: Orphans) -> None:
-        """Find homes for the tasks of a node whose lease has expired.
+        """Find homes for the tasks of a node whose lease has expired: queued there, or held by it.
 
         First fence the dead node, then queue the tasks elsewhere, then let go of them in its name:
         a crash on the way leaves the tasks where the next patrol finds them.
@@ -105,6 +113,11 @@ class ShardPatrol:
         await self._take_over(fences)
 
     async def _take_over(self, fences: list[TakeOver]) -> None:
+        """Void the dead nodes' attempts, and queue the tasks that have no other attempt under way.
+
+        The strategy's home rule says where: with ADAGE's at the preferred node if that is up, else
+        at the node that lacks the fewest input bytes.
+        """
         answers = await self.store.call(fences)
         homeless = []
         for fence, answer in zip(fences, answers, strict=True):
@@ -124,7 +137,7 @@ class ShardPatrol:
                 self.world, found.task, found.winner, TaskState.COMPLETE, found.generation
             )
         self.herald.deliver(
-            Notice(found.task, found.generation, found.failed, found.children, found.copies)
+            Notice(found.task, found.generation, found.state, found.children, found.copies)
         )
 
     def _report_again(self, findings: Findings) -> None:

@@ -18,9 +18,10 @@ from dataward.world import Kernel
 
 
 class TakeOrder(Enum):
-    """In what order a node takes its own tasks; replicas come after them."""
+    """In what order a node takes its own tasks; replicas come after them, unless it says so."""
 
     URGENCY = "urgency"  # by priority
+    REPLICAS_TOO = "urgency, replicas too"  # by priority, own tasks and replicas alike
     KEPT_FIRST = "kept first"  # tasks that only this node may run first, each part by priority
 
 
@@ -107,7 +108,7 @@ class ReadyQueue:
         self._stays += 1
         self._entries[entry.task] = (entry, self._stays)
         if entry.replica:
-            heappush(self._replicas, (entry, self._stays))
+            heappush(self._heap_for(entry), (entry, self._stays))
             self._shared.add(entry.task)
         else:
             heappush(self._heap_for(entry), (entry, self._stays))
@@ -125,6 +126,8 @@ class ReadyQueue:
         self.hungry.clear()
 
     def _heap_for(self, entry: QueueEntry) -> list[tuple[QueueEntry, int]]:
+        if entry.replica and self._order is not TakeOrder.REPLICAS_TOO:
+            return self._replicas
         is_first = self._order is TakeOrder.KEPT_FIRST and entry.shelf is Shelf.KEPT
         return self._kept if is_first else self._urgent
 
@@ -161,6 +164,17 @@ class ReadyQueue:
         for item in seen:
             heappush(self._patient, item)
         return [self._entries[task][0] for _, task, _ in seen]
+
+    def most_urgent(self, count: int) -> list[QueueEntry]:
+        """Up to ``count`` of the own entries that would be taken first; they stay in the queue."""
+        seen: list[tuple[QueueEntry, int]] = []
+        while self._urgent and len(seen) < count:
+            item = heappop(self._urgent)
+            if self._is_here(item[0].task, item[1]):
+                seen.append(item)
+        for item in seen:
+            heappush(self._urgent, item)
+        return [entry for entry, _ in seen]
 
     def remove(self, task: TaskId, up_to_generation: int | None = None) -> bool:
         """Whether a task was taken out: only if it is queued for this generation or earlier."""

@@ -8,8 +8,8 @@ queued again. Attempts that the store forgot, or should have forgotten, are left
 
 from dataward.model.answers import Findings, Page, Standing
 from dataward.model.events import Occasion
-from dataward.model.operations import Look, Notify, Operation, Recount, Recounted
-from dataward.model.states import TaskState
+from dataward.model.operations import Look, Operation, Recount, Recounted, notice_of_end
+from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.placer import Placer
 from dataward.node.store_client import StoreClient
@@ -47,11 +47,12 @@ async def _tell_those_who_missed_it(store: StoreClient, placer: Placer, page: Pa
     for task in page.tasks:
         for parent, required in task.missing.items():
             known = parents[parent]
-            if known.state is TaskState.FAILED:
-                notices.append(Notify(task.task, parent, known.generation, True))
-            elif known.state is TaskState.COMPLETE and known.generation < required:
-                outdated[parent] = known.generation
-            elif known.state is TaskState.COMPLETE:
-                notices.append(Notify(task.task, parent, known.generation, False, known.copies))
+            end, generation = known.state, known.generation
+            if end in IN_VAIN:
+                notices.append(notice_of_end(task.task, parent, generation, end))
+            elif end is TaskState.COMPLETE and generation < required:
+                outdated[parent] = generation
+            elif end is TaskState.COMPLETE:
+                notices.append(notice_of_end(task.task, parent, generation, end, known.copies))
     await store.call(notices)
     await placer.reopen(outdated)

@@ -8,8 +8,15 @@ import msgspec
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import AttemptId
-from dataward.model.operations import Look, Notify, Postpone, QueueEntry, Release, TaskSpec
-from dataward.model.states import FINAL, AttemptOutcome, TaskState
+from dataward.model.operations import (
+    Look,
+    Postpone,
+    QueueEntry,
+    Release,
+    TaskSpec,
+    notice_of_end,
+)
+from dataward.model.states import FINAL, IN_VAIN, AttemptOutcome
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
 from dataward.node.placer import Placer
@@ -52,8 +59,9 @@ class Setbacks:
         reopened = await self.placer.reopen(generations, had_them)
         standing = await self._postpone(task, attempt, generations, reopened)
         tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
-        if standing.state is TaskState.FAILED:
-            self.herald.cascade(standing)  # a parent failed meanwhile, so waiting made it fail
+        if standing.state in IN_VAIN:
+            # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
+            self.herald.cascade(standing)
         if standing.needs_node:
             self.state.queue.put(self._again(standing))
             await self.placer.are_placed([standing])
@@ -72,11 +80,12 @@ class Setbacks:
             Postpone(task, attempt, parent, generation)
             for parent, generation in generations.items()
         ]
-        # If a producer has already run again, but the task's shard forgot the notice, repeat it.
+        # If a producer has already run again, or will never, but the task's shard forgot the notice
+        # of that, repeat the notice.
         notices = [
-            Notify(task, producer.task, producer.generation, copies=producer.copies)
-            for producer in reopened
-            if producer.state is TaskState.COMPLETE
+            notice_of_end(task, p.task, p.generation, p.state, p.copies)
+            for p in reopened
+            if p.state in FINAL
         ]
         answers = await self.store.call([*waits, *notices, Look(task)])
         return cast(Standing, answers[-1])
@@ -95,18 +104,25 @@ class Setbacks:
 
     async def on_disk_full(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         """Send the task to another node. A node that is alone waits for room, for a while."""
-        if not self.placer.homes.is_alone:
-            await self._send_elsewhere(spec, attempt, reason)
-        elif self._may_wait_for_room(spec.id):
-            await self.on_transfer_failed(spec, attempt, reason)
-        else:
+        if self.is_hopeless(spec.id):
             tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
             self.state.outbox.fail(spec.id, attempt, reason)
+        elif self.is_alone:
+            await self.on_transfer_failed(spec, attempt, reason)
+        else:
+            await self._send_elsewhere(spec, attempt, reason)
 
-    def _may_wait_for_room(self, task: TaskId) -> bool:
-        """Whether to try once more: there may be room by then."""
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other node that a task could be sent to."""
+        return self.placer.homes.is_alone
+
+    def is_hopeless(self, task: TaskId) -> bool:
+        """Whether a task that found no room is not tried again; each question counts as a try."""
+        if not self.is_alone:
+            return False
         self._no_room[task] = self._no_room.get(task, 0) + 1
-        return self._no_room[task] <= self.settings.full_disk_tries
+        return self._no_room[task] > self.settings.full_disk_tries
 
     async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         standing = await self.store.ask(Release(spec.id, attempt), Standing)
@@ -115,6 +131,31 @@ class Setbacks:
             replica = self._is_replica(spec.id)
             await self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)
         self.state.outbox.let_go(spec.id)
+
+    # --- a disk that lost what was stored --------------------------------------------------------
+
+    def on_unsynced(self, standing: Standing, *, stays: bool) -> None:
+        """Have a task run again whose outputs could not be synced; its attempt is released.
+
+        The task ``stays`` if there is no other node. Returns at once: a fiber does the waiting.
+        """
+        spawn, node = self.world.kernel.spawn, self.world.node
+        if stays and standing.needs_node:
+            spawn(self._queue_later(standing), f"{node} waits for room")
+            return
+        self.state.outbox.let_go(standing.task)
+        if standing.needs_node:
+            # Until the task is placed, it is in its shard's outbox: a crash here loses nothing.
+            replica = self._is_replica(standing.task)
+            place = self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)
+            spawn(place, f"{node} sends elsewhere")
+
+    async def _queue_later(self, standing: Standing) -> None:
+        identity = self.state.identity
+        incarnation = identity.incarnation
+        await self.world.kernel.sleep(self.settings.retry_seconds_max)
+        if identity.incarnation == incarnation and standing.task in identity.holdings:
+            self.state.queue.put(self._again(standing))
 
     # --- replicas --------------------------------------------------------------------------------
 

@@ -1,8 +1,21 @@
 """Everything about a node that can be set; the paper's values where it gives them."""
 
 from dataclasses import dataclass
+from enum import Enum
+from math import inf
 
 from dataward.errors import SettingError
+
+
+class Precedence(Enum):
+    """Which of a node's tasks goes first, where several wait for a core or for the network."""
+
+    ARRIVAL = "arrival"  # the first that came
+    URGENCY = "urgency"  # the one with the most urgent priority
+
+    def of(self, priority: float) -> float:
+        """The urgency of a task with this priority; lower goes first."""
+        return priority if self is Precedence.URGENCY else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +27,15 @@ class NodeSettings:
     backups_max: int = 2  # "number of replicas for each task"
     claim_max: int = 1024  # ours: tasks taken from the store at a time
     staging_ahead: int = 1  # ours: tasks whose inputs are brought in while all cores are busy
+    idle_staging: int = 0  # ours: still more tasks that may be brought in while cores are idle
     lead_seconds: float = 0.0  # ours: how much work the runner is given before cores are free
+    precedence: Precedence = Precedence.ARRIVAL  # who is given a free core, or the free link
+    give_way_share: float = 0.0  # ours: of its run time, a task waits for more urgent ones to stage
     transfers_max: int = 8  # ours: files a node fetches at a time
+    window_bytes: float = inf  # ours: of large files on their way to a node; one may be larger
+    uploads_max: int = 0  # ours: nodes that may fetch from a node at a time; 0: any number
+    asked_bytes: int = 10_000_000  # ours: smaller files are fetched unasked, in no window
+    ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     caching: bool = True  # off: what was fetched for a task goes when no task reads it any more
     inputs_from_origin: bool = False  # on: workflow inputs come from the origin, not other nodes
     fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost
@@ -34,7 +54,9 @@ class NodeSettings:
         for name in ("claim_max", "transfers_max", "fetch_rounds", "patrol_limit"):
             if getattr(self, name) < 1:
                 raise SettingError(f"a node with {name} 0 would stand still; give at least 1")
-        for name in ("lease_seconds", "validation_seconds", "retry_seconds"):
+        for name in (
+            "lease_seconds", "validation_seconds", "retry_seconds", "ask_again_seconds",
+        ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise SettingError(f"a node with {name} 0 would never rest; give more than 0")
         if self.validation_seconds >= self.lease_seconds:

@@ -1,15 +1,19 @@
-"""A number of places that fibers take and give back, first come, first served."""
+"""A number of places that fibers take and give back: the most urgent fiber is served first."""
 
-from collections import deque
+from heapq import heapify, heappop, heappush
 
 from dataward.world import Flag, Kernel
+
+Waiting = tuple[float, int, float, Flag]
+"""(urgency, number, places wanted, set when they are given): fibers are served in this order"""
 
 
 class Slots:
     """``total`` places: cores to run on, or transfers under way.
 
-    If a debt is allowed, a fiber that needs only one place may have it before it is free. A fiber
-    that needs more waits until that many places are free.
+    Of fibers that are equally urgent, the first that came is served first. If a debt is allowed, a
+    fiber that needs only one place may have it before it is free. A fiber that needs more waits
+    until that many places are free, and less urgent fibers wait behind it.
     """
 
     def __init__(self, kernel: Kernel, total: float) -> None:
@@ -17,22 +21,27 @@ class Slots:
         self.total = total
         self.free = total  # below 0: this many were given out before they were free
         self._debt_max = 0
-        self._waiting: deque[tuple[float, Flag]] = deque()
+        self._waiting: list[Waiting] = []  # a heap
+        self._arrivals = 0
 
     def allow_debt(self, places: int) -> None:
         if places != self._debt_max:
             self._debt_max = places
             self._serve()
 
-    async def take(self, amount: float = 1) -> None:
-        """Wait for ``amount`` places at once. A waiting fiber holds none, so none can deadlock."""
+    async def take(self, amount: float = 1, urgency: float = 0.0) -> None:
+        """Wait for ``amount`` places at once; lower is more urgent.
+
+        A waiting fiber holds no place, so none can deadlock.
+        """
         assert amount <= self.total, "would wait for ever"
-        if not self._waiting and self._may_have(amount):
+        if self._may_have(amount) and not self._waits_before(urgency):
             self.free -= amount
             return
         turn = self._kernel.flag()
-        place = (amount, turn)
-        self._waiting.append(place)
+        self._arrivals += 1
+        place = (urgency, self._arrivals, amount, turn)
+        heappush(self._waiting, place)
         try:
             await turn.wait()
         except BaseException:
@@ -40,6 +49,7 @@ class Slots:
                 self.give_back(amount)
             else:
                 self._waiting.remove(place)
+                heapify(self._waiting)
                 self._serve()
             raise
 
@@ -47,11 +57,15 @@ class Slots:
         self.free += amount
         self._serve()
 
+    def _waits_before(self, urgency: float) -> bool:
+        """Whether a fiber waits that comes before a new one of this urgency."""
+        return bool(self._waiting) and self._waiting[0][0] <= urgency
+
     def _may_have(self, amount: float) -> bool:
         return amount <= self.free or (amount == 1 and self.free + self._debt_max >= 1)
 
     def _serve(self) -> None:
-        while self._waiting and self._may_have(self._waiting[0][0]):
-            amount, turn = self._waiting.popleft()
+        while self._waiting and self._may_have(self._waiting[0][2]):
+            _, _, amount, turn = heappop(self._waiting)
             self.free -= amount
             turn.set()

@@ -35,6 +35,7 @@ class NodeState:
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go)
         self.learned = Learned()
+        self.overrun_seconds = 0.0  # that the tasks run here took longer than estimated, in all
         self.lease_lost = world.kernel.flag()
         self._abandoned: list[Commit] = []
         self._is_draining = False
@@ -76,6 +77,8 @@ class NodeState:
         The load that changes by that is told with the attempt's next step.
         """
         is_guess = task.estimated_spread == inf
+        if not is_guess:
+            self.overrun_seconds += seconds - task.estimated_seconds
         self.times.learn(task.type, seconds, 0.0 if is_guess else task.estimated_seconds)
         self.queue.weigh_again()
 

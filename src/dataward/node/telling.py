@@ -54,7 +54,7 @@ def tell_measured(world: World, task: TaskId, attempt: AttemptId, result: RunRes
 def tell_finished(
     world: World, task: TaskId, attempt: AttemptId, state: TaskState, generation: int
 ) -> None:
-    """Report a task's outcome; ``attempt`` is NOBODY if the task failed with a parent."""
+    """Report a task's outcome; ``attempt`` is NOBODY if no attempt of its own ended the task."""
     node: NodeId = node_of(attempt) if attempt != NOBODY else world.node
     world.emit(TaskFinished(world.kernel.now(), task, attempt, node, state, generation))
 

@@ -24,12 +24,15 @@ _COPIES_FEW = 24
 class Plan:
     """For each task, its urgency (lower is more urgent) and the index of the node it prefers.
 
-    ``estimated_makespan_seconds`` is None if the plan was made without estimating times.
+    ``estimated_makespan_seconds`` is None if the plan was made without estimating times. ``ahead``
+    are files that nodes should bring in before a task needs them, as (file, node), both by index,
+    each node's most urgent first.
     """
 
     priority: Seconds
     preferred: Indices
     estimated_makespan_seconds: float | None
+    ahead: tuple[tuple[int, int], ...] = ()
 
 
 def adage_plan(
@@ -42,8 +45,13 @@ def adage_plan(
     located: Mapping[int, Sequence[int]] | None = None,
     respect_parents: bool = True,
     queue_transfers: bool = False,
+    priority: Seconds | None = None,
+    kept_to: Mapping[int, Sequence[int]] | None = None,
 ) -> Plan:
     """ADAGE's plan: tasks in order of their latest starts, each on the node where it ends first.
+
+    If a ``priority`` is given, the tasks are taken in that order instead: no child's may be lower
+    than its parent's. Tasks that are ``kept_to`` some nodes, each wide enough, go to one of these.
 
     A node can start a task when it has enough free cores and has brought in, over its own link, the
     inputs that it is not yet planned to hold. Bandwidth, cores and speed are one number for all
@@ -72,12 +80,15 @@ def adage_plan(
     columns = _per_node(nodes, bandwidth_bytes_per_second, cores, speed)
     check_width(columns[1], workflow)
     cluster = _Cluster(*columns, queue_transfers=queue_transfers)
-    priority = latest_starts(workflow)
+    if priority is None:
+        priority = latest_starts(workflow)
     rank = np.empty(len(workflow), dtype=np.int64)
     rank[workflow.layers.order] = np.arange(len(workflow))
     order = np.lexsort((rank, priority))
     copies = _Copies(workflow, nodes, cluster, located or {})
-    preferred, makespan = _assign(workflow, order.tolist(), cluster, copies, respect_parents)
+    preferred, makespan = _assign(
+        workflow, order.tolist(), cluster, copies, respect_parents, kept_to or {}
+    )
     return Plan(priority, np.array(preferred, dtype=np.int32), makespan)
 
 
@@ -124,6 +135,7 @@ def _check_nodes(nodes: int) -> None:
 
 
 def check_width(cores: list[int], workflow: Workflow) -> None:
+    """Raise SettingError if a task needs more cores than any node has."""
     widest = int(workflow.cores.max())
     if max(cores) < widest:
         raise SettingError(f"a task needs {widest} cores, but no node has more than {max(cores)}")
@@ -275,13 +287,16 @@ class _Copies:
                 heappush(heaps[kind], (self._cluster.free_seconds(node, width), node))
 
     def held_bytes(
-        self, inputs: Sequence[tuple[int, int]], width: int
+        self, inputs: Sequence[tuple[int, int]], width: int, among: Sequence[int]
     ) -> tuple[int, dict[int, int]]:
-        """The input bytes that some node lacks, and how many of them each candidate node holds."""
+        """The input bytes that some node lacks, and how many of them each candidate node holds.
+
+        Candidates are the nodes in ``among`` or, if there are none, those that may be the best.
+        """
         total = 0
         cluster = self._cluster
         held: dict[int, int] = dict.fromkeys(
-            [*cluster.first_free(width), *cluster.first_links()], 0
+            among or [*cluster.first_free(width), *cluster.first_links()], 0
         )
         wide: list[tuple[set[int], int]] = []
         for file, size in inputs:
@@ -302,7 +317,7 @@ class _Copies:
             for node in held:
                 if node in holders:
                     held[node] += size
-        return total, held
+        return total, {node: held[node] for node in among} if among else held
 
     def _first_holders(self, file: int, width: int) -> list[int]:
         heaps = self._heaps[file].get(width)
@@ -318,6 +333,7 @@ def _assign(
     cluster: _Cluster,
     copies: _Copies,
     respect_parents: bool,
+    kept_to: Mapping[int, Sequence[int]],
 ) -> tuple[list[int], float]:
     count = len(workflow)
     preferred = [0] * count
@@ -330,7 +346,7 @@ def _assign(
         ready = max([ends[p] for p in parents(task)], default=0.0) if respect_parents else 0.0
         width = widths[task]
         needed = [(file, sizes[file]) for file in inputs(task) if sizes[file]]
-        total, held = copies.held_bytes(needed, width)
+        total, held = copies.held_bytes(needed, width, kept_to.get(task, ()))
         weighed = _weighed(cluster, held, total, ready, width, runtimes[task])
         end, missing, _, node = min(weighed)
         cluster.occupy(node, width, end)

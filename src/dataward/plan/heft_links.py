@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataward.model.platform import Platform
-from dataward.model.workflow import Bytes, Seconds, Workflow
+from dataward.model.workflow import Bytes, Seconds, Workflow, sums_by_row
 from dataward.plan.adage import Plan
 from dataward.plan.costs import Costs, Located, costs_of
 from dataward.plan.gaps import Gap, Gaps
@@ -36,7 +36,9 @@ def heft_links_schedule(workflow: Workflow, platform: Platform, located: Located
     was brought to a node is there for later tasks, and any node that has a file by then may send
     it: the one from which it arrives first does. Files of a task come in the order in which they
     can be had, and together if they have always been in the same places. A file that no node is
-    planned to have yet, since the task does not wait for its writer, is left out.
+    planned to have yet, since the task does not wait for its writer, is left out. A task's inputs
+    are read from the disk before it starts, and what it wrote is there for others once it has been
+    written to the disk; that several tasks use the disk at once is not counted.
 
     All nodes are compared by an estimate, which counts the uplink of the best source and the node's
     downlink, but each by itself. The transfers are then worked out for the few nodes with the best
@@ -46,7 +48,7 @@ def heft_links_schedule(workflow: Workflow, platform: Platform, located: Located
     5 s.
     """
     costs = costs_of(workflow, platform, located)
-    planner = _Planner(costs, _lanes(platform))
+    planner = _Planner(costs, _lanes(platform), _disk_seconds_per_byte(platform))
     for task in rank_order(workflow, upward_ranks(costs)).tolist():
         planner.place(task)
     return planner.schedule()
@@ -55,6 +57,10 @@ def heft_links_schedule(workflow: Workflow, platform: Platform, located: Located
 def _lanes(platform: Platform) -> int:
     fastest = max(machine.down_bytes_per_second for machine in platform.machines)
     return min(max(int(platform.origin_bytes_per_second / fastest), 1), len(platform.machines))
+
+
+def _disk_seconds_per_byte(platform: Platform) -> Seconds:
+    return np.array([1 / machine.disk_bytes_per_second for machine in platform.machines])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,9 +105,12 @@ class _Move(NamedTuple):
 class _Planner:
     """Everything planned so far: tasks on cores, files on links, and where files are."""
 
-    def __init__(self, costs: Costs, lanes: int) -> None:
+    def __init__(self, costs: Costs, lanes: int, disk_seconds_per_byte: Seconds) -> None:
         workflow, count = costs.workflow, len(costs.cores)
         self._costs = costs
+        self._disk = disk_seconds_per_byte
+        self._read_bytes = sums_by_row(workflow.inputs, workflow.size_bytes)
+        self._written_bytes = sums_by_row(workflow.outputs, workflow.size_bytes)
         self._widths = costs.widths
         self._sizes: list[int] = workflow.size_bytes.tolist()
         self._gaps = Gaps(costs.cores, self._widths)
@@ -112,6 +121,7 @@ class _Planner:
         self._rates_max = np.array([self._rates(s).max() for s in range(count + lanes)])
         self._nodes = np.zeros(len(workflow), dtype=np.int32)
         self._starts, self._ends = np.zeros(len(workflow)), np.zeros(len(workflow))
+        self._written = np.zeros(len(workflow))  # when the outputs of each task are on the disk
         self._transfers: list[PlannedTransfer] = []
         self._outside: list[bool] = (workflow.producers.degrees() == 0).tolist()
         # The places of each file. Files that have always been together share one dictionary.
@@ -132,7 +142,7 @@ class _Planner:
     def place(self, task: int) -> None:
         workflow = self._costs.workflow
         parents = workflow.parents.row(task)
-        ready = float(self._ends[parents].max()) if parents.size else 0.0
+        ready = float(self._written[parents].max()) if parents.size else 0.0
         parcels = [self._parcel(files) for files in self._together(task)]
         parcels.sort(key=lambda parcel: (parcel.sent_from, parcel.files))
         choice = self._best(task, ready, parcels)
@@ -140,7 +150,9 @@ class _Planner:
         self._gaps.take(choice.node, self._widths[task], choice.start, choice.end)
         self._nodes[task], self._starts[task] = choice.node, choice.start
         self._ends[task] = choice.end
-        made = {choice.node: choice.end}
+        written = choice.end + float(self._written_bytes[task] * self._disk[choice.node])
+        self._written[task] = written
+        made = {choice.node: written}
         for file in workflow.outputs.row(task).tolist():
             # A file with two writers is wherever one of them has run.
             self._at[file] = {**self._at[file], **made} if self._at[file] else made
@@ -214,6 +226,7 @@ class _Planner:
             lacking += parcel.size_bytes
             lacking[parcel.holders] -= parcel.size_bytes
             np.maximum(readies, parcel.arrivals, out=readies)
+        readies += self._read_bytes[task] * self._disk
         return self._gaps.ends(self._widths[task], readies, self._costs.seconds_on(task)), lacking
 
     # --- choices ---------------------------------------------------------------------------------
@@ -246,6 +259,7 @@ class _Planner:
                 moves.append(move)
                 moved_bytes += parcel.size_bytes
             ready = max(ready, since)
+        ready += float(self._read_bytes[task] * self._disk[node])
         seconds = float(self._costs.seconds_on(task)[node])
         start = self._gaps.start_on(node, self._widths[task], ready, seconds)
         return _Choice(start + seconds, moved_bytes, node, start, moves, down, up)

@@ -111,6 +111,8 @@ def _circumstances(summary: RunSummary) -> str:
     ends = f"{summary.complete:,} of {summary.tasks:,} tasks complete"
     if summary.failed:
         ends += f", {summary.failed:,} failed"
+    if summary.removed:
+        ends += f", {summary.removed:,} removed"
     if not summary.ended:
         ends += "; the list breaks off before the end of the run"
     return (

@@ -11,10 +11,11 @@ from dataward.model.events import (
     TaskReopened,
     TaskSkipped,
 )
-from dataward.model.states import TaskState
+from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId
 
 _SKIPPED = "skipped"
+_IN_VAIN = frozenset(state.value for state in IN_VAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class OutcomeCounts:
     skipped: int
     failed: int
     seconds: float  # up to the last event
+    removed: int = 0
 
 
 def count_outcomes(events: Iterable[Event]) -> OutcomeCounts:
@@ -37,12 +39,13 @@ def count_outcomes(events: Iterable[Event]) -> OutcomeCounts:
             last.setdefault(event.task, _SKIPPED)
         elif isinstance(event, TaskReopened | TaskDue):
             last.pop(event.task, None)
-        elif isinstance(event, RunResumed):  # failed tasks are tried again
-            last = {task: end for task, end in last.items() if end != TaskState.FAILED.value}
+        elif isinstance(event, RunResumed):  # failed and removed tasks run again
+            last = {task: end for task, end in last.items() if end not in _IN_VAIN}
     said = list(last.values())
     return OutcomeCounts(
         complete=said.count(TaskState.COMPLETE.value),
         skipped=said.count(_SKIPPED),
         failed=said.count(TaskState.FAILED.value),
         seconds=seconds,
+        removed=said.count(TaskState.REMOVED.value),
     )

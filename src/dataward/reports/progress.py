@@ -50,6 +50,7 @@ class TaskCounts:
     skipped: int
     failed_itself: int
     failed_with_parent: int  # never ran, because a task it depends on failed
+    removed: int = 0  # on request, or with a task it depends on
 
     @property
     def failed(self) -> int:
@@ -61,7 +62,7 @@ class TaskCounts:
 
     @property
     def finished(self) -> int:
-        return self.done + self.failed
+        return self.done + self.failed + self.removed
 
     @property
     def tasks(self) -> int:
@@ -88,9 +89,9 @@ class Failure:
 
 # A task's standing, one byte per task: an Enum would cost more time than everything else here.
 # Whether an idle task is ready depends on its parents.
-_IDLE, _UNDER_WAY, _COMPLETE, _SKIPPED, _FAILED_ITSELF, _FAILED_WITH_PARENT = range(6)
-_IS_OPEN = (True, True, False, False, False, False)
-_IS_DONE = (False, False, True, True, False, False)
+_IDLE, _UNDER_WAY, _COMPLETE, _SKIPPED, _FAILED_ITSELF, _FAILED_WITH_PARENT, _REMOVED = range(7)
+_IS_OPEN = (True, True, False, False, False, False, False)
+_IS_DONE = (False, False, True, True, False, False, False)
 
 
 class RunProgress:
@@ -114,7 +115,7 @@ class RunProgress:
         self._standing = bytearray(len(workflow))
         self._parents_left = array("i", workflow.parents.degrees().tolist())
         self._child_starts: list[int] = workflow.children.starts.tolist()
-        self._number = [len(workflow), 0, 0, 0, 0, 0]  # of tasks, by standing
+        self._number = [len(workflow), 0, 0, 0, 0, 0, 0]  # of tasks, by standing
         self._ready = self._parents_left.count(0)
         self._under_way: dict[int, dict[AttemptId, Attempt]] = {}
         self._book = AttemptBook() if book is None else book
@@ -156,7 +157,7 @@ class RunProgress:
     # --- what can be asked -----------------------------------------------------------------------
 
     def counts(self) -> TaskCounts:
-        idle, under_way, complete, skipped, itself, with_parent = self._number
+        idle, under_way, complete, skipped, itself, with_parent, removed = self._number
         running = sum(self._is_running(task) for task in self._under_way)
         return TaskCounts(
             waiting=idle - self._ready,
@@ -167,6 +168,7 @@ class RunProgress:
             skipped=skipped,
             failed_itself=itself,
             failed_with_parent=with_parent,
+            removed=removed,
         )
 
     def _is_running(self, task: int) -> bool:
@@ -289,7 +291,8 @@ class RunProgress:
         elif event.attempt:
             self._on_failed_itself(task, event)
         elif _IS_OPEN[self._standing[task]]:
-            self._move(task, _FAILED_WITH_PARENT)
+            is_removed = event.state is TaskState.REMOVED
+            self._move(task, _REMOVED if is_removed else _FAILED_WITH_PARENT)
 
     def _on_complete(self, task: int, at: float) -> None:
         if self._standing[task] != _COMPLETE:
@@ -342,16 +345,16 @@ class RunProgress:
             self._move(task, self._open_standing(task))
 
     def _on_resumed(self, event: RunResumed) -> None:
-        """Attempts under way are gone, failed tasks are tried again, done ones are checked."""
+        """Attempts under way are gone; done tasks are checked, failed and removed ones run."""
         self._book.end_all(event.at, AttemptOutcome.CRASHED)
         self._ends.clear()
         self._reopened.clear()
         self._finish_times.clear()
         self._began = event.at
         standing = np.frombuffer(self._standing, np.uint8)
-        failed = np.flatnonzero(standing >= _FAILED_ITSELF).tolist()
-        self._done_before = set(np.flatnonzero(standing >= _COMPLETE).tolist()).difference(failed)
-        for task in failed:
+        in_vain = np.flatnonzero(standing >= _FAILED_ITSELF).tolist()
+        self._done_before = set(np.flatnonzero(standing >= _COMPLETE).tolist()).difference(in_vain)
+        for task in in_vain:
             self._open_again(task)
 
     def _note_finish(self, at: float) -> None:

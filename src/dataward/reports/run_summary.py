@@ -49,6 +49,7 @@ class RunSummary:
     ended: bool  # whether the list contains the end of the run
     complete: int
     failed: int
+    removed: int
     makespan_seconds: float  # to the last event, if the run has not ended
 
     utilisation: float  # the share of all core-seconds that was useful
@@ -78,9 +79,9 @@ class RunSummary:
     replicas_wasted: int
     """Attempts, replicas or not, that reached running and were lost, cancelled or cut off.
 
-    Lost: another attempt had committed. Cancelled: another won and this one was stopped, or,
-    rarely, its node lost its lease. Cut off: it still ran when the last task of the run committed.
-    Attempts that failed, crashed or were sent elsewhere do not count.
+    Lost: another attempt had committed. Cancelled: another won and this one was stopped, the task
+    was removed, or, rarely, the node lost its lease. Cut off: it still ran when the last task of
+    the run committed. Attempts that failed, crashed or were sent elsewhere do not count.
     """
     failed_attempts: int  # by the task's own error, whether or not the task was tried again
     crashed_attempts: int  # lost with their node
@@ -156,7 +157,7 @@ class RunTally:
         self._bytes_moved = self._bytes_from_origin = self._bytes_evicted = self._files_moved = 0
         self._attempts = self._replicas_run = self._replicas_won = self._replicas_wasted = 0
         self._failed_attempts = self._crashed_attempts = 0
-        self._complete = self._failed = 0
+        self._complete = self._failed = self._removed = 0
         self._taken_over = self._reopened = self._crashes = self._given = 0
         self.book = AttemptBook(self._on_step)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
@@ -189,7 +190,7 @@ class RunTally:
             node.settle(now)
         cores = sum(node.cores for node in self._nodes.values())
         busy_seconds = sum(node.busy_seconds for node in self._nodes.values())
-        complete, failed = self._complete - self._reopened, self._failed
+        complete = self._complete - self._reopened
         return RunSummary(
             workflow=started.workflow,
             strategy=started.strategy,
@@ -199,7 +200,8 @@ class RunTally:
             tasks=started.tasks,
             ended=ended is not None,
             complete=complete if ended is None else ended.complete,
-            failed=failed if ended is None else ended.failed,
+            failed=self._failed if ended is None else ended.failed,
+            removed=self._removed if ended is None else ended.removed,
             makespan_seconds=now,
             utilisation=_share(self._useful_seconds, cores * now, 0.0),
             busy_share=_share(busy_seconds, cores * now, 0.0),
@@ -291,10 +293,10 @@ class RunTally:
         self._ended = event
 
     def _on_run_resumed(self, event: RunResumed) -> None:
-        """Attempts under way are lost, and failed tasks are tried again."""
+        """Attempts under way are lost; failed and removed tasks run again."""
         self.book.end_all(event.at, AttemptOutcome.CRASHED)
         self._ended = None
-        self._failed = 0
+        self._failed = self._removed = 0
 
     def _on_node_joined(self, event: NodeJoined) -> None:
         self.book.add(event)
@@ -320,10 +322,9 @@ class RunTally:
         self._bytes_evicted += event.size_bytes
 
     def _on_task_finished(self, event: TaskFinished) -> None:
-        if event.state is TaskState.COMPLETE:
-            self._complete += 1
-        else:
-            self._failed += 1
+        self._complete += event.state is TaskState.COMPLETE
+        self._failed += event.state is TaskState.FAILED
+        self._removed += event.state is TaskState.REMOVED
 
     def _on_taken_over(self, event: TaskTakenOver) -> None:
         self._taken_over += 1

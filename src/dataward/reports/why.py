@@ -1,4 +1,4 @@
-"""Says in one sentence, from a run's events, why a task ran, was skipped, waits or failed."""
+"""Says in one sentence, from a run's events, what became of a task and why."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from dataward.model.events import (
 )
 from dataward.model.ids import AttemptId
 from dataward.model.quantities import show_seconds
-from dataward.model.states import AttemptOutcome, TaskState
+from dataward.model.states import IN_VAIN, AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.attempts import Attempt, AttemptBook, Step
 from dataward.reports.known_tasks import find_task
@@ -68,8 +68,12 @@ class _Story:
         return self.is_skipped or (self.end is not None and self.end.state is TaskState.COMPLETE)
 
     @property
-    def has_failed(self) -> bool:
-        return self.end is not None and self.end.state is TaskState.FAILED
+    def ended_in_vain(self) -> bool:
+        return self.end is not None and self.end.state in IN_VAIN
+
+    @property
+    def is_removed(self) -> bool:
+        return self.end is not None and self.end.state is TaskState.REMOVED
 
     def open_again(self) -> None:
         """Make the task unfinished. Its generations start again, as the store has a new record."""
@@ -163,7 +167,7 @@ class _Stories:
         for story in self._of.values():
             story.reopened_after = -1
             story.was_done_before = story.is_done
-            if story.has_failed:
+            if story.ended_in_vain:
                 story.open_again()
 
 
@@ -181,6 +185,8 @@ class _Answer:
             return self._ran(story)
         if story.is_skipped:
             return f"was skipped: {_UNCHANGED}"
+        if story.is_removed:
+            return self._removed(index, story)
         if story.end is not None and story.end.attempt:
             return self._failed(story)
         root = self._root_failure(index)
@@ -223,6 +229,26 @@ class _Answer:
         failed = story.failed_attempts()
         last = next((a for a in failed if a.id == story.end.attempt), None)
         return f"failed: {_reason(last)} ({_attempts(max(len(failed), 1))})"
+
+    def _removed(self, index: int, story: _Story) -> str:
+        root = self._removed_first(index)
+        if root != index:
+            return f"was removed with {self.workflow.task_ids[root]}, which it depends on"
+        for attempt in story.attempts:
+            if attempt.outcome in _BROKEN_OFF and attempt.running is not None:
+                return f"was removed while it ran on {attempt.node}"
+        failed = len(story.failed_attempts())
+        again = f" again, after {_attempts(failed)} that failed" if failed else ""
+        return f"was removed before it ran{again}"
+
+    def _removed_first(self, index: int) -> int:
+        """The task with which this one was removed: going up, of several the lowest index."""
+        while True:
+            parents = self.workflow.parents.row(index).tolist()
+            removed = [parent for parent in parents if self._story(parent).is_removed]
+            if not removed:
+                return index
+            index = min(removed)
 
     def _root_failure(self, index: int) -> int | None:
         """The nearest ancestor that failed by itself; of equally near ones, the lowest index."""

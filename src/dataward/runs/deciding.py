@@ -1,7 +1,13 @@
 """Decides which tasks of a workflow an earlier run has done already, and why the others must run.
 
-Only content counts. What is decided here, before anything runs, is what can be known by then; the
-rest is decided as the run goes, when a task is about to begin (`node/recall.py`).
+Content is compared, not times; whether a file must be read for that is decided by its size and
+times (`runs/input_digests.py`, `runs/left_files.py`). Known of each task that ran before is its
+`Outcome`: its recipe (a digest of how it is run: its command, list of outputs, streams and
+variables) and the digests of all files it read and wrote. Outcomes are saved when a run ends; for a
+run that was killed, they are made from the commits in its store. A task that failed is due.
+
+What is decided here, before anything runs, is what can be known by then. The rest is decided as the
+run goes, by the node that is about to begin a task whose inputs have been made (`node/recall.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,8 +56,9 @@ class Decision:
 class KnownBefore:
     """What is known before a run: contents of inputs, outcomes of tasks, and what is left of them.
 
-    ``presence(file, digest)`` is asked at most once about a file; ``wanted(file)`` says whether a
-    file that some task writes must exist in the end. Tasks in ``forced`` run in any case.
+    ``presence(file, digest)`` is asked at most once about a file: a file is there if its content is
+    in a depot, or in ``outputs/`` under its name. ``wanted(file)`` says whether a file that some
+    task writes must exist in the end. Tasks in ``forced`` run in any case.
     """
 
     input_digests: Mapping[FileId, str]

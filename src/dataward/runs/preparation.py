@@ -1,7 +1,7 @@
 """Prepares a run of a workflow: finds its input files, and which of its tasks must run."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -148,22 +148,31 @@ class Preparer:
     def foresee(self, outcomes: Mapping[TaskId, Outcome]) -> Decision:
         """Decide as `prepare` does, and leave everything as it is."""
         left = LeftFiles(self._directory, self._seen, may_remove=False)
-        return self._decide(outcomes, left)
+        return self._decide(outcomes, left, self._forced)
 
-    def _decide(self, outcomes: Mapping[TaskId, Outcome], left: LeftFiles) -> Decision:
+    def _decide(
+        self, outcomes: Mapping[TaskId, Outcome], left: LeftFiles, forced: frozenset[TaskId]
+    ) -> Decision:
         digests = {file: place.digest for file, place in self.inputs.items()}
-        known = KnownBefore(digests, outcomes, left.presence, self.is_wanted, self._forced)
+        known = KnownBefore(digests, outcomes, left.presence, self.is_wanted, forced)
         return decide(self._workflow, known)
 
-    def prepare(self, outcomes: Mapping[TaskId, Outcome], nodes: Sequence[NodeId]) -> Preparation:
+    def prepare(
+        self,
+        outcomes: Mapping[TaskId, Outcome],
+        nodes: Sequence[NodeId],
+        complete: Collection[TaskId] = (),
+    ) -> Preparation:
         """Decide which tasks may run, and find the files that they may start from.
+
+        Tasks that are ``complete`` have run in this run: they are not forced to run once more.
 
         A file that an earlier run made is there if a depot has one named by its digest, or
         ``outputs/`` has it, with that content. Content is read again unless the file's size and
         times are those it had when its content was last known.
         """
         left = LeftFiles(self._directory, self._seen)
-        decision = self._decide(outcomes, left)
+        decision = self._decide(outcomes, left, self._forced.difference(complete))
         outside = {**self.inputs, **self._read_from_earlier(decision, left)}
         remaining = remaining_workflow(self._workflow, decision.open, outside)
         recalled = {

@@ -21,7 +21,14 @@ from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunSummary, RunTally
 from dataward.runs.preparation import Preparer
-from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord, RunState, new_facts
+from dataward.runs.run_directory import (
+    RunDirectory,
+    RunFacts,
+    RunRecord,
+    RunState,
+    ended_state,
+    new_facts,
+)
 from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.watcher import Watcher
@@ -72,11 +79,13 @@ class RecordedRun:
     def run(self, stack: ExitStack, events: Path | None) -> RunEnding:
         """Run, or resume. If anything is raised, the record says that the run was interrupted."""
         preparer = self._look_at_inputs()
+        # Opened first: a run that cannot write its events has not begun.
+        others = [EventFileWriter(events)] if events else []
+        for other in others:
+            stack.callback(other.close)
         record, facts = self._resumed() if self._resume else self._begun()
-        files = [EventFileWriter(record.events, append=True)]
-        files += [EventFileWriter(events)] if events else []
-        for file in files:
-            stack.callback(file.close)
+        files = [EventFileWriter(record.events, append=True), *others]
+        stack.callback(files[0].close)
         watcher = self._watcher
         watcher.begin(self._progress)
         stack.callback(watcher.close)
@@ -177,7 +186,11 @@ class RecordedRun:
         facts = msgspec.structs.replace(facts, state=state, makespan_seconds=seconds)
         if outcome is not None:
             facts = msgspec.structs.replace(
-                facts, complete=outcome.complete, skipped=outcome.skipped, failed=outcome.failed
+                facts,
+                complete=outcome.complete,
+                skipped=outcome.skipped,
+                failed=outcome.failed,
+                removed=outcome.removed,
             )
         record.write_facts(facts)
 
@@ -196,4 +209,4 @@ class RecordedRun:
 def _state(outcome: RunOutcome, is_interrupted: bool) -> RunState:
     if is_interrupted:
         return RunState.INTERRUPTED
-    return RunState.FAILED if outcome.failed else RunState.COMPLETE
+    return ended_state(outcome.failed, outcome.removed)

@@ -7,7 +7,8 @@ store/         the journal of the run under way; merged into `outcomes` when it 
 outcomes       the last outcome of every task, so that it need not run again
 stale          outputs that the workflow no longer makes, until they are removed
 digests        of input files that have been read, so that they need not be read again
-1/  2/ ...     a record of each run: events, logs, the workflow, and `run.json`
+1/  2/ ...     a record of each run: events, logs, the workflow, and `run.json`; while the run is
+               under way, also requests to remove tasks from it
 dataward.json  marks the directory as one of runs; `lock` keeps a second run out
 """
 
@@ -42,8 +43,16 @@ class RunState(Enum):
     RUNNING = "running"
     COMPLETE = "complete"
     FAILED = "failed"
+    PARTIAL = "partial"  # tasks were removed on request; all others are complete
     INTERRUPTED = "interrupted"
     KILLED = "killed"  # never written: run.json says running, but the process is gone
+
+
+def ended_state(failed: int, removed: int) -> RunState:
+    """The state of a run that has ended, with so many tasks failed and removed."""
+    if failed:
+        return RunState.FAILED
+    return RunState.PARTIAL if removed else RunState.COMPLETE
 
 
 class RunFacts(msgspec.Struct):
@@ -65,6 +74,7 @@ class RunFacts(msgspec.Struct):
     failed: int = 0
     pid: int = 0
     place: str = ""  # the absolute path of the file it came from
+    removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,10 @@ class RunRecord:
     @property
     def outputs(self) -> Path:
         return self.directory / "outputs"
+
+    @property
+    def removals(self) -> Path:
+        return self.path / "removals"
 
     def log_file(self, task: TaskId, attempt: AttemptId, stream: str) -> Path:
         """The log of an attempt's ``out`` or ``err``; if there is none, it printed nothing."""
@@ -133,7 +147,10 @@ class RunRecord:
 
 
 class RunDirectory:
-    """A directory of runs. Only the process that has its `lock` may change anything in it."""
+    """A directory of runs. Only the process that has its `lock` may change anything in it.
+
+    Others may make requests of that process (see `removal_requests`).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

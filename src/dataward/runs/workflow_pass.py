@@ -10,6 +10,7 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client
 from dataward.runs.housekeeping import Housekeeping
+from dataward.runs.removal_requests import RemovalAnswer, RemovalRequests
 
 TICK_SECONDS = 0.25
 
@@ -23,9 +24,12 @@ class WorkflowPass:
         session: Session,
         remaining: Workflow,
         housekeeping: Housekeeping,
+        requests: RemovalRequests,
         on_tick: Callable[[float], None],
     ) -> None:
         self._kernel = kernel
+        self._remaining = remaining
+        self._requests = requests
         self._session = session
         self._housekeeping = housekeeping
         self._on_tick = on_tick
@@ -49,9 +53,35 @@ class WorkflowPass:
         while not await self._over.wait(TICK_SECONDS):
             self._on_tick(self._kernel.now())
             self._housekeeping.settle()
+            await self._remove_what_is_unwanted(client)
             if self._is_interrupted and self._session.is_idle:
                 break
         self._housekeeping.on_end()
+
+    async def _remove_what_is_unwanted(self, client: Client) -> None:
+        for request, tasks in self._requests.unanswered():
+            # Tasks that are not among the remaining ones were complete before this pass.
+            here = [task for task in tasks if task in self._remaining.index_of]
+            others = {task: self._open_followers(task) for task in here}
+            states = {standing.task: standing.state for standing in await client.remove(here)}
+            answers = [
+                RemovalAnswer(
+                    task,
+                    states.get(task, TaskState.COMPLETE),
+                    others[task] if states.get(task) is TaskState.REMOVED else 0,
+                )
+                for task in tasks
+            ]
+            self._requests.answer(request, answers)
+
+    def _open_followers(self, task: TaskId) -> int:
+        """How many tasks depend on this one and have not finished."""
+        found, todo = set[int](), [self._remaining.index_of[task]]
+        while todo:
+            fresh = set(self._remaining.children.row(todo.pop()).tolist()) - found
+            found |= fresh
+            todo.extend(fresh)
+        return sum(self._remaining.task_ids[index] in self._left for index in found)
 
     async def _watch(self) -> None:
         """Raise what keeps the work from going on, whoever else waits for it in vain."""

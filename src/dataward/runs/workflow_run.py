@@ -28,9 +28,9 @@ from dataward.model.events import (
     TaskSkipped,
 )
 from dataward.model.ids import AttemptId, NodeId
-from dataward.model.states import TaskState
+from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.node.client import Client, task_specs
+from dataward.node.client import Client, files_ahead, task_specs
 from dataward.plan.estimates import Estimated
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keeping, trim_depots
@@ -38,6 +38,7 @@ from dataward.runs.known_times import estimated_from
 from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.publishing import Publisher
+from dataward.runs.removal_requests import RemovalRequests
 from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
 from dataward.runs.run_options import RunOptions
@@ -57,6 +58,7 @@ class RunOutcome:
     complete: int
     skipped: int
     failed: int
+    removed: int
     unfinished: int
     makespan_seconds: float
     stale: StaleOutputs
@@ -148,11 +150,12 @@ class WorkflowRun:
         keeping = Keeping(self._options.keep.bytes_in(self._directory.path))
         while True:
             try:
-                prepared = self._preparer.prepare(outcomes, self._options.machine.node_ids)
+                node_ids = self._options.machine.node_ids
+                prepared = self._preparer.prepare(outcomes, node_ids, self._complete())
                 self._emit_decision(prepared, is_first=not outcomes)
                 publish_known(prepared, self._preparer.is_wanted, self._publisher)
                 self._was_reopened = False
-                if prepared.remaining is not None:
+                if prepared.remaining is not None and not self._interrupts:
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
             finally:
                 close_pools(pools.values())
@@ -221,14 +224,17 @@ class WorkflowRun:
             keeping,
             lambda task: self._history.seconds_of(task, earlier),
         )
-        self._pass = WorkflowPass(kernel, session, known.workflow, housekeeping, self._tick)
+        requests = RemovalRequests(self._record)
+        self._pass = WorkflowPass(
+            kernel, session, known.workflow, housekeeping, requests, self._tick
+        )
         for number in _signals_that_stop():
             with suppress(ValueError, RuntimeError):  # not the main thread: signals are not ours
                 asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
         try:
             if self._interrupts:
                 self._pass.interrupt(again=False)
-            await self._pass.run(self._client(session, prepared, known))
+            await self._pass.run(self._client(kernel, session, prepared, known))
         finally:
             self._pass = None
             session.stop()
@@ -236,7 +242,9 @@ class WorkflowRun:
             self._store_calls += session.store_calls
         return session
 
-    def _client(self, session: Session, prepared: Preparation, known: Estimated) -> Client:
+    def _client(
+        self, kernel: AsyncioKernel, session: Session, prepared: Preparation, known: Estimated
+    ) -> Client:
         options, remaining = self._options, known.workflow
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
@@ -250,29 +258,43 @@ class WorkflowRun:
             digests=prepared.digests,
             earlier=prepared.earlier,
         )
-        return Client(session.client(), session.homes(), list(specs), {}, session.wake)
+        for node, message in files_ahead(remaining, plan, node_ids, prepared.digests).items():
+            session.send(node, message)
+        return Client(
+            session.client(), session.homes(), list(specs), {}, session.send, kernel, self._emit
+        )
+
+    def _complete(self) -> set[TaskId]:
+        """The tasks that this run has run, and that need not run again."""
+        return {task for task, state in self._finished.items() if state is TaskState.COMPLETE}
 
     def _must_decide_again(self) -> bool:
-        """Whether a file was made again, and may differ, that tasks had read who did not run."""
-        failed = any(state is TaskState.FAILED for state in self._finished.values())
-        return self._was_reopened and not failed and not self._interrupts
+        """Whether a file was made again, and may differ, that tasks had read who did not run.
+
+        Also if the run was interrupted: it is not complete then if such a task is due.
+        """
+        in_vain = any(state in IN_VAIN for state in self._finished.values())
+        return self._was_reopened and not in_vain
 
     def _ended(self, outcomes: Mapping[TaskId, Outcome], budget_bytes: float) -> RunOutcome:
         states = list(self._finished.values())
-        complete = sum(state is TaskState.COMPLETE for state in states)
-        failed, skipped = len(states) - complete, len(self._skipped)
+        complete, failed, removed = (
+            states.count(end) for end in (TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED)
+        )
+        skipped = len(self._skipped)
         unfinished = len(self._workflow) - len(states) - skipped
         if unfinished and not self._interrupts:
             raise OwnFaultError(f"{unfinished} of {len(self._workflow)} tasks did not end")
         now = self._latest_seconds or self._now()  # time after the last task is our own overhead
-        self._emit(RunEnded(now, complete + skipped, failed, self._messages, self._store_calls))
+        done, messages, calls = complete + skipped, self._messages, self._store_calls
+        self._emit(RunEnded(now, done, failed, messages, calls, removed))
         stale = StaleOutputs()
-        if not failed and not unfinished:
+        if not (failed or removed or unfinished):
             stale = self._preparer.clear_stale_outputs()
-            # All wanted files are in outputs/. After a failure, files in the depot are needed.
+            # All wanted files are in outputs/. Otherwise files in the depot are still needed.
             with suppress(OSError):
                 trim_depots(self._directory.depot, outcomes, budget_bytes)
-        return RunOutcome(complete, skipped, failed, unfinished, now, stale)
+        return RunOutcome(complete, skipped, failed, removed, unfinished, now, stale)
 
     def _now(self) -> float:
         return time.monotonic() - self._epoch_seconds

@@ -1,6 +1,6 @@
 """Trials of the node: one seed draws a cluster, settings and faults, and invariants are checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dataward.model.events import Event
@@ -32,7 +32,7 @@ from dataward.sim.healing import (
 )
 from dataward.sim.healing_bounds import HealedRun, check_healing
 from dataward.sim.invariants import Checker, InvariantBroken
-from dataward.sim.simulation import Simulation, SimulationResult
+from dataward.sim.simulation import Removal, Simulation, SimulationResult
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 
@@ -62,19 +62,14 @@ def run_trial(
     sinks: tuple[Callable[[Event], None], ...] = (),
     earlier: EarlierRun = NO_EARLIER_RUN,
     estimates: Estimates = EXACT,
+    removals: Sequence[Removal] = (),
 ) -> Trial:
     """The trial of one seed under a fault plan; it goes on until the nodes have nothing left to do.
 
     Raises InvariantBroken or Stuck if it fails: also if a node or a shard keeps something after
     the last task, or if more had to be healed than the faults explain.
     """
-    bounds = makespan_bounds(
-        workflow,
-        nodes=len(platform.machines),
-        cores=max(machine.cores for machine in platform.machines),
-        bandwidth_bytes_per_second=platform.machines[0].down_bytes_per_second,
-    )
-    horizon = 1.5 * bounds.best_seconds
+    horizon = _horizon_seconds(workflow, platform)
     lease = strategy.settings.lease_seconds
     simulation = Simulation(
         workflow,
@@ -84,6 +79,7 @@ def run_trial(
         make_shard=make_shard,
         earlier=earlier,
         estimates=estimates,
+        removals=removals,
         time_limit_seconds=100 * horizon + PATIENCE * lease,
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
@@ -94,6 +90,17 @@ def run_trial(
     over_seconds = max((fault.over_seconds for fault in faults), default=0.0)
     outcome, healing = run_checked(simulation, checker, lambda: over_seconds)
     return Trial(outcome, checker.checks, len(faults), healing)
+
+
+def _horizon_seconds(workflow: Workflow, platform: Platform) -> float:
+    """The time within which faults strike: most runs are about that long."""
+    bounds = makespan_bounds(
+        workflow,
+        nodes=len(platform.machines),
+        cores=max(machine.cores for machine in platform.machines),
+        bandwidth_bytes_per_second=platform.machines[0].down_bytes_per_second,
+    )
+    return 1.5 * bounds.best_seconds
 
 
 def run_checked(
@@ -109,7 +116,8 @@ def run_checked(
     simulation.afterwards(lambda: _come_to_rest(simulation, checker, over_seconds))
     outcome = simulation.run()
     # Not the outcome's counts: a shard may have forgotten the last end as soon as it came.
-    checker.at_end(simulation.store.complete, simulation.store.failed)
+    store = simulation.store
+    checker.at_end(store.complete, store.failed, store.removed)
     _check_at_rest(simulation, tally)
     return outcome, tally.healing
 
@@ -206,6 +214,18 @@ def drawn_estimates(seed: int) -> Estimates:
     random = seeded(seed, "how good estimates are")
     wrong = (UNKNOWN, Estimates(0.3), Estimates(1.0), Estimates(3.0))
     return random.choice((EXACT,) * len(wrong) + wrong)
+
+
+def drawn_removals(workflow: Workflow, platform: Platform, seed: int) -> list[Removal]:
+    """The tasks that are removed in the trial of this seed, and when; in three of four, none."""
+    random = seeded(seed, "removals")
+    if random.random() >= 0.25:
+        return []
+    horizon = _horizon_seconds(workflow, platform)
+    return [
+        Removal(random.choice(workflow.task_ids), horizon * random.random())
+        for _ in range(random.choice((1, 1, 3)))
+    ]
 
 
 def impatient(strategy: Strategy, seed: int) -> Strategy:

@@ -29,6 +29,7 @@ from dataward.model.operations import (
     Look,
     Operation,
     Probe,
+    Remove,
     Renew,
     Reopen,
     ReportLoad,
@@ -57,7 +58,7 @@ class Healing:
     leases_lost: int = 0  # incarnations that began without a crash
     undelivered: int = 0  # full outboxes that a patrol found
     mistaken: int = 0  # attempts that a patrol asked after though they were over
-    outlived: int = 0  # attempts that went on long after their task had been completed
+    outlived: int = 0  # attempts that went on long after their task was complete or removed
     moved_again_bytes: int = 0  # of files that the node had already
     late_load_seconds: float = 0.0  # that the store had another load than the node
     waited_seconds: float = 0.0  # that work waited for a node that was not busy
@@ -83,6 +84,7 @@ class Trouble:
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
     postponed: int = 0  # replicas that had to wait for a parent again
     absent: int = 0  # files of recalled tasks that nobody has, once for each reader
+    removals: int = 0  # times that somebody removed a task
     unjoined: int = 0  # nodes that tasks were taken from before they had joined
 
     @property
@@ -112,7 +114,7 @@ class HealingTally:
         self._began: dict[tuple[TaskId, int], int] = {}
         self._open: dict[AttemptId, AttemptBegan] = {}
         self._over: set[AttemptId] = set()
-        self._complete: dict[TaskId, float] = {}  # since when
+        self._over_since: dict[TaskId, float] = {}  # tasks that are complete or removed
         self._taken: set[tuple[TaskId, NodeId, int]] = set()
         self._reopenings: set[tuple[TaskId, int]] = set()
         self._booting: set[NodeId] = set(simulation.nodes)
@@ -194,9 +196,9 @@ class HealingTally:
     def _on_ended(self, event: AttemptEnded) -> None:
         began = self._open.pop(event.attempt, None)
         self._over.add(event.attempt)
-        completed_seconds = self._complete.get(event.task)
-        if completed_seconds is not None:
-            after_seconds = self.simulation.kernel.now() - completed_seconds
+        over_seconds = self._over_since.get(event.task)
+        if over_seconds is not None:
+            after_seconds = self.simulation.kernel.now() - over_seconds
             self.healing.outlived += after_seconds > OUTLIVED_SECONDS
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
@@ -210,7 +212,7 @@ class HealingTally:
             self._reopenings.add(key)
             self.healing.reopened += 1
             self.healing.needless += self._is_served(event.task)
-        self._complete.pop(event.task, None)
+        self._over_since.pop(event.task, None)
 
     def _on_taken_over(self, event: TaskTakenOver) -> None:
         key = (event.task, event.node, event.incarnation)
@@ -248,8 +250,12 @@ class HealingTally:
             self.healing.mistaken += sum(s.attempt in self._over for s in answer.suspects)
         elif isinstance(answer, Committed):
             self._on_committed(operation, answer)
-        elif isinstance(operation, Reopen) and isinstance(answer, Standing) and answer.granted:
-            self.reopened.add(operation.task)  # also if the node died before it could tell
+        elif isinstance(answer, Standing):
+            if answer.state is TaskState.REMOVED:
+                self._trouble.removals += isinstance(operation, Remove)
+                self._over_since.setdefault(answer.task, self.simulation.kernel.now())
+            elif isinstance(operation, Reopen) and answer.granted:
+                self.reopened.add(operation.task)  # also if the node died before it could tell
         elif isinstance(operation, ReportLoad | Claim | Renew):
             self._on_load_told(operation.node, operation.load_seconds)
 
@@ -261,7 +267,7 @@ class HealingTally:
 
     def _on_committed(self, operation: Operation, answer: Committed) -> None:
         assert isinstance(operation, Commit)
-        self._complete.setdefault(answer.task, self.simulation.kernel.now())
+        self._over_since.setdefault(answer.task, self.simulation.kernel.now())
         self._trouble.absent += sum(self._readers[file] for file in operation.absent)
         self._held.update((file.id, operation.node) for file in operation.held)
 

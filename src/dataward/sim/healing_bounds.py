@@ -98,10 +98,14 @@ def leases_lost(run: HealedRun) -> float:
 
 
 def undelivered(run: HealedRun) -> float:
-    """Only who dies or is not heard leaves notices; only what lost its node waits to be placed."""
+    """Only who dies or is not heard leaves notices; only what lost its node waits to be placed.
+
+    That a removed task's children are to be told is said once, in a message.
+    """
     healing, trouble = run.healing, run.trouble
     placed = healing.taken_over + healing.reopened + trouble.interrupted
-    return 8 * run.deaths + placed + trouble.failed_calls + run.tasks * trouble.forgets
+    unheard = trouble.failed_calls + min(trouble.removals, trouble.lost_messages)
+    return 8 * run.deaths + placed + unheard + run.tasks * trouble.forgets
 
 
 def mistaken(run: HealedRun) -> float:

@@ -24,8 +24,10 @@ from dataward.model.operations import (
     Begin,
     Commit,
     Join,
+    Notify,
     Operation,
     Probe,
+    Remove,
     Renew,
     Reopen,
     Seize,
@@ -47,6 +49,7 @@ class Ledger:
 
     commits: dict[tuple[TaskId, int], AttemptId] = field(default_factory=dict)
     closed: set[TaskId] = field(default_factory=set)
+    removed: set[TaskId] = field(default_factory=set)
     fences: set[tuple[TaskId, NodeId, int]] = field(default_factory=set)
     leases: dict[NodeId, tuple[int, float, float]] = field(default_factory=dict)
 
@@ -66,6 +69,7 @@ class Checker:
     _ledgers: dict[int, Ledger] = field(default_factory=dict)
     _ever_committed: set[TaskId] = field(default_factory=set)
     _ever_accepted: set[AttemptId] = field(default_factory=set)
+    _ever_removed: set[TaskId] = field(default_factory=set)
     _condemned: set[tuple[NodeId, int]] = field(default_factory=set)
     _held: dict[NodeId, set[FileId]] = field(default_factory=dict)
     _running: dict[NodeId, dict[AttemptId, int]] = field(default_factory=dict)
@@ -92,8 +96,8 @@ class Checker:
             self._on_begin(operation, ledger)
         elif isinstance(operation, TakeOver):
             self._on_take_over(operation, ledger)
-        elif isinstance(operation, Reopen) and isinstance(answer, Standing) and answer.granted:
-            ledger.closed.discard(operation.task)
+        elif isinstance(answer, Standing):
+            self._on_standing(operation, answer, ledger)
         elif isinstance(answer, Findings):
             for orphans in answer.orphans:
                 self._condemn(orphans.node, orphans.incarnation)
@@ -104,6 +108,8 @@ class Checker:
             self._on_lease(operation, ledger)
 
     def _on_commit(self, op: Commit, answer: Committed, ledger: Ledger) -> None:
+        if op.task in ledger.removed:
+            raise InvariantBroken(f"{op.task} was removed, yet {op.attempt} committed it")
         key = (op.task, answer.generation)
         first = ledger.commits.get(key)
         if first == op.attempt:
@@ -124,6 +130,27 @@ class Checker:
         ledger.commits[key] = op.attempt
         ledger.closed.add(op.task)
         self._ever_committed.add(op.task)
+
+    def _on_standing(self, op: Operation, answer: Standing, ledger: Ledger) -> None:
+        task = answer.task
+        if answer.state is TaskState.REMOVED:
+            if task not in ledger.removed:
+                self._on_removed(op, task, ledger)
+        elif task in ledger.removed:
+            raise InvariantBroken(f"{task} was removed, yet now it is {answer.state.value}")
+        elif isinstance(op, Reopen) and answer.granted:
+            ledger.closed.discard(task)
+
+    def _on_removed(self, op: Operation, task: TaskId, ledger: Ledger) -> None:
+        """Check that somebody asked for the task to be removed, or that a parent of it was."""
+        parents = self._ever_removed.intersection(self._parents[task])
+        if not (isinstance(op, Remove) or parents):
+            raise InvariantBroken(f"{task} was removed, which nobody asked for")
+        if isinstance(op, Notify) and op.removed and op.parent not in parents:
+            raise InvariantBroken(f"{task} was told that {op.parent} was removed, which is not so")
+        ledger.removed.add(task)
+        ledger.closed.add(task)
+        self._ever_removed.add(task)
 
     def _check_synced(self, op: Commit) -> None:
         unsafe = self.unsafe_files_of(op.node)
@@ -212,9 +239,10 @@ class Checker:
         if sum(running.values()) > cores:
             raise InvariantBroken(f"{event.node} runs more than its {cores} cores can")
 
-    def at_end(self, complete: int, failed: int) -> None:
+    def at_end(self, complete: int, failed: int, removed: int = 0) -> None:
         """Check that every task has an outcome, and that every complete task was committed."""
-        if complete + failed != len(self.workflow):
-            raise InvariantBroken(f"{len(self.workflow) - complete - failed} tasks have no outcome")
-        if not failed and len(self._ever_committed) != len(self.workflow):
+        open_tasks = len(self.workflow) - complete - failed - removed
+        if open_tasks:
+            raise InvariantBroken(f"{open_tasks} tasks have no outcome")
+        if not (failed or removed) and len(self._ever_committed) != len(self.workflow):
             raise InvariantBroken("a task is called complete that nobody committed")

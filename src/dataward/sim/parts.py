@@ -128,7 +128,12 @@ class SimDisk:
         return True
 
     async def sync(self) -> None:
-        """Takes no time: writing was charged for when the outputs were stored."""
+        """Takes no time: writing was charged for when the outputs were stored.
+
+        A disk that filled up since then has no room for what was not synced.
+        """
+        if self.machine.stored.unsafe:
+            self._check_room(0)
         self.machine.stored.sync()
 
     async def _pass(self, size_bytes: int) -> None:

@@ -1,5 +1,7 @@
 """Faults at counted points of a simulated run: its third message, its seventeenth store call.
 
+That somebody removes a task is no fault, but it may come at any point as well.
+
 The simulation is deterministic, so a run without faults says which points there are, and the same
 run with a fault at one of them is the same up to that point. `small_worlds` tries them all.
 """
@@ -12,6 +14,7 @@ from random import Random
 
 from dataward.model.events import FaultInjected
 from dataward.model.ids import NodeId
+from dataward.model.workflow import TaskId
 from dataward.sim.interference import Interference, StoreFate
 from dataward.sim.invariants import Checker
 from dataward.sim.simulation import Simulation
@@ -34,14 +37,15 @@ class PointKind(Enum):
     CRASH = "crash"  # a node goes down until its lease has run out
     RESTART = "restart"  # a node goes down and is back within its lease
     FORGET = "forget"  # a shard loses its last writes
+    REMOVE = "remove"  # somebody removes a task
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
     """A kind of fault in one place: it can strike at every point of one series.
 
-    ``place`` is the node that goes down or the shard that forgets; ``span`` is the number of calls
-    that the shard forgets.
+    ``place`` is the node that goes down, the shard that forgets or the task that is removed;
+    ``span`` is the number of calls that the shard forgets.
     """
 
     kind: PointKind
@@ -50,9 +54,9 @@ class Track:
 
     @property
     def series(self) -> str:
-        if self.place:
-            return self.place
-        return CALLS if self.kind in (PointKind.CALL, PointKind.ANSWER) else MESSAGES
+        if self.kind in (PointKind.CALL, PointKind.ANSWER, PointKind.REMOVE):
+            return CALLS
+        return self.place or MESSAGES
 
     def points(self, after: Points, until: Points) -> range:
         """The points of a run at which this fault can strike, after some point and up to another.
@@ -134,7 +138,16 @@ class Script(Interference):
         fault = self._pass(CALLS)
         if fault is None:
             return StoreFate.ANSWERED
+        if fault.track.kind is PointKind.REMOVE:
+            self._remove(TaskId(fault.track.place))
+            return StoreFate.ANSWERED
         return StoreFate.LOST if fault.track.kind is PointKind.CALL else StoreFate.UNANSWERED
+
+    def _remove(self, task: TaskId) -> None:
+        simulation = self._simulation
+        now, kind = simulation.kernel.now(), PointKind.REMOVE
+        simulation.emit(FaultInjected(now, kind.value, task))
+        simulation.remove(task)
 
     def delivery_delays(self, source: str, target: str) -> list[float]:
         fault = self._pass(MESSAGES)

@@ -46,6 +46,10 @@ class DiskContents:
         self.put(file, size_bytes, owner, written=True, digest=digest)
         self.unsafe[file] = None
 
+    @property
+    def unsafe_bytes(self) -> int:
+        return sum(self.files[file].size_bytes for file in self.unsafe)
+
     def sync(self) -> None:
         self.unsafe.clear()
 
@@ -79,8 +83,8 @@ class SimMachine:
         return self.spec.speed / self.slowdown
 
     def fill_up(self) -> None:
-        """Leave no free room on the disk."""
-        self.capacity_bytes = self.stored.used_bytes
+        """Leave no free room on the disk, and none for what was not synced yet."""
+        self.capacity_bytes = self.stored.used_bytes - self.stored.unsafe_bytes
 
     def empty_out(self) -> None:
         """Make the disk's full capacity available again."""

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataward.errors import OwnFaultError
 from dataward.kernel.virtual import VirtualKernel
@@ -17,14 +17,14 @@ from dataward.model.events import (
     RunEnded,
     RunStarted,
 )
-from dataward.model.ids import NodeId
-from dataward.model.messages import WorkQueued
+from dataward.model.ids import CLIENT, NodeId
+from dataward.model.messages import Message
 from dataward.model.operations import Operation
 from dataward.model.platform import Placement, Platform
 from dataward.model.replay import as_replayed
 from dataward.model.seeds import seeded
-from dataward.model.workflow import FileId, Workflow
-from dataward.node.client import Client, task_specs
+from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.node.client import Client, files_ahead, task_specs
 from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
@@ -44,16 +44,14 @@ from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 from dataward.world import World
 
-CLIENT = NodeId("client")
-
 
 class Stuck(OwnFaultError):  # noqa: N818 - a finding, not an error of the simulation
     """A simulated run did not end."""
 
-    def __init__(self, seed: int, seconds: float, complete: int, tasks: int) -> None:
+    def __init__(self, seed: int, seconds: float, ended: int, tasks: int) -> None:
         self.seconds = seconds
         super().__init__(
-            f"seed {seed}: after {seconds:g} simulated seconds only {complete} of {tasks} tasks "
+            f"seed {seed}: after {seconds:g} simulated seconds only {ended} of {tasks} tasks "
             "are finished"
         )
 
@@ -67,6 +65,14 @@ class SimulationResult:
     failed: int
     messages: int
     store_calls: int
+    removed: int = 0
+
+
+class Removal(NamedTuple):
+    """A task that is removed so long after the run began, with all that depend on it."""
+
+    task: TaskId
+    at_seconds: float
 
 
 @dataclass
@@ -86,6 +92,7 @@ class Simulation:
     earlier: EarlierRun = field(default_factory=EarlierRun)
     script: Interference | None = None  # decides about messages and calls instead of the seed
     estimates: Estimates = EXACT  # how well plan and nodes know the workflow
+    removals: Sequence[Removal] = ()
 
     def __post_init__(self) -> None:
         self.workflow = as_replayed(self.workflow)
@@ -110,6 +117,8 @@ class Simulation:
         self._sinks = list(self.sinks)
         self._observers: list[OnApplied] = [self._on_applied]
         self._finished = self.kernel.flag()
+        self._submitted = self.kernel.flag()
+        self._submitter: Client | None = None  # once all tasks are submitted
         self._rest: Callable[[], Awaitable[None]] | None = None
         self._makespan_seconds = 0.0
         self._ends = [0] * self.platform.store.shards  # finished tasks, by shard
@@ -127,7 +136,7 @@ class Simulation:
     @property
     def is_finished(self) -> bool:
         """Whether every task has its outcome; a shard that forgets may take that back."""
-        return self.store.complete + self.store.failed == len(self.workflow)
+        return self.store.ended == len(self.workflow)
 
     def emit(self, event: Event) -> None:
         for sink in self._sinks:
@@ -161,13 +170,19 @@ class Simulation:
         plan = self.strategy.plan(known, self.platform, located, self.seed)
         for node in self.nodes:
             self.boot(node)
+        for removal in self.removals:
+            self.kernel.call_at(removal.at_seconds, self.remove, removal.task)
         client = self._client(plan, placed)
+        for node, message in files_ahead(self.workflow, plan, self.nodes).items():
+            self._send(node, message)
         await client.submit()
         pause = self.strategy.settings.validation_seconds
-        self.kernel.spawn(client.watch(self.kernel, pause), "client")
+        self.kernel.spawn(client.watch(pause), "client")
+        self._submitter = client
+        self._submitted.set()
         limit = None if self.time_limit_seconds == float("inf") else self.time_limit_seconds
         if not await self._finished.wait(limit):
-            raise Stuck(self.seed, self.kernel.now(), self.store.complete, len(self.workflow))
+            raise Stuck(self.seed, self.kernel.now(), self.store.ended, len(self.workflow))
         # The store knows of the last end before the node: wait for the last answers and events.
         await self.kernel.sleep(10 * self.platform.store.latency_seconds)
         outcome = SimulationResult(
@@ -176,6 +191,7 @@ class Simulation:
             self.store.failed,
             self.traffic.messages,
             self.store.calls,
+            self.store.removed,
         )
         self.emit(
             RunEnded(
@@ -184,6 +200,7 @@ class Simulation:
                 outcome.failed,
                 outcome.messages,
                 outcome.store_calls,
+                outcome.removed,
             )
         )
         if self._rest is not None:
@@ -204,20 +221,30 @@ class Simulation:
         client = StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings)
         random = seeded(self.seed, CLIENT, "homes")
         homes = Homes(CLIENT, self.nodes, random, client, self.strategy.home)
-        return Client(client, homes, list(specs), placed, self._tell_to_look)
+        return Client(client, homes, list(specs), placed, self._send, self.kernel, self.emit)
 
-    def _tell_to_look(self, node: NodeId) -> None:
+    def _send(self, node: NodeId, message: Message) -> None:
+        """Send a message from the client to a node."""
         self.traffic.messages += 1
         for delay in self.interference.delivery_delays(CLIENT, node):
             at = self.kernel.now() + self.platform.latency_seconds + delay
-            self.kernel.call_at(at, self.traffic.deliver, node, WorkQueued())
+            self.kernel.call_at(at, self.traffic.deliver, node, message)
+
+    def remove(self, task: TaskId) -> None:
+        """Remove a task now, with all that depend on it; at the earliest when all are submitted."""
+        self.kernel.spawn(self._remove(task), f"remove {task}")
+
+    async def _remove(self, task: TaskId) -> None:
+        await self._submitted.wait()
+        assert self._submitter is not None
+        await self._submitter.remove([task])
 
     def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         for observer in self._observers:
             observer(operation, answer, shard)
 
     def _on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
-        ends = shard.complete + shard.failed
+        ends = shard.ended
         if ends != self._ends[shard.index]:
             self._ends[shard.index] = ends
             if sum(self._ends) == len(self.workflow):
@@ -243,7 +270,7 @@ class Simulation:
         """Replace a shard by an earlier copy: a failover that lost acknowledged writes."""
         present = self.store.shards[index]
         earlier.epoch = present.epoch + 1
-        self._ends[index] = earlier.complete + earlier.failed
+        self._ends[index] = earlier.ended
         self.store.shards[index] = earlier
 
     def unsafe_files_of(self, node: NodeId) -> Collection[FileId]:

@@ -59,6 +59,7 @@ class SmallWorld:
                 for span in SPANS
                 for shard in range(SHARDS)
             ),
+            *(Track(PointKind.REMOVE, task) for task in _workflow(self.shape, self.nodes).task_ids),
         ]
 
 

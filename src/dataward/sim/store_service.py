@@ -89,6 +89,15 @@ class StoreService:
     def failed(self) -> int:
         return sum(shard.failed for shard in self.shards)
 
+    @property
+    def removed(self) -> int:
+        return sum(shard.removed for shard in self.shards)
+
+    @property
+    def ended(self) -> int:
+        """How many tasks have ended, in any way."""
+        return sum(shard.ended for shard in self.shards)
+
 
 @dataclass
 class StoreOf:

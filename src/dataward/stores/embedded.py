@@ -28,6 +28,7 @@ from dataward.model.operations import (
     Probe,
     Recount,
     Recounted,
+    Remove,
     TaskSpec,
     shard_of,
 )
@@ -35,6 +36,7 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.journal import DirectoryLock, Journal, make_directory
 from dataward.stores.node_record import NodeRecord
+from dataward.stores.outboxes import Outboxes
 from dataward.stores.shard import Shard
 from dataward.stores.task_record import TaskRecord
 from dataward.world import Flag, Kernel, StoreUnavailable
@@ -46,7 +48,7 @@ OffLoop = Callable[[Work, Done], None]
 with the error if there was one. It is given one piece of work at a time."""
 
 # With `shares_fate`, only calls with one of these operations wait until the disk has the record.
-OUTCOMES = frozenset({Commit, Fail})
+OUTCOMES = frozenset({Commit, Fail, Remove})
 
 # Records that no call waits for are written with the next outcome, or once there are this many.
 RECORDS_UNAWAITED_MAX = 1000
@@ -92,7 +94,10 @@ class EmbeddedSettings:
 
 
 class ShardState(msgspec.Struct, array_like=True):
-    """Everything a `Shard` remembers, each field under the name of the shard's attribute."""
+    """Everything a `Shard` remembers, each field under the name of the shard's attribute.
+
+    Only its outboxes have two fields here, ``full`` and ``given``.
+    """
 
     index: int
     epoch: int
@@ -104,13 +109,17 @@ class ShardState(msgspec.Struct, array_like=True):
     inputs: dict[str, dict[FileId, dict[NodeId, None]]]
     _submitted: list[TaskId]
     _tickets: int
-    outboxes: dict[TaskId, float]
-    _outboxes_given: dict[TaskId, float]
+    full: dict[TaskId, float]
+    given: dict[TaskId, float]
     _recount_held_until: float
     _begun: dict[AttemptId, tuple[TaskId, float]]
     _leases: list[tuple[float, NodeId]]
     _lease_listed: dict[NodeId, float]
     _forgotten: int = 0
+    removed: int = 0
+
+
+_FIELDS = ShardState.__struct_fields__
 
 
 class Snapshot(msgspec.Struct, array_like=True, tag="snapshot"):
@@ -380,15 +389,20 @@ class EmbeddedStore:
 
 def state_of(shard: Shard) -> ShardState:
     """The shard's state. It shares the shard's objects: encode it before the shard changes."""
-    return ShardState(*(getattr(shard, name) for name in ShardState.__struct_fields__))
+    return ShardState(*(getattr(_owner(shard, name), name) for name in _FIELDS))
 
 
 def shard_from(state: ShardState) -> Shard:
     """A shard with this state."""
     shard = Shard(state.index)
-    for name in ShardState.__struct_fields__:
-        value = getattr(state, name)
-        if isinstance(getattr(shard, name), OrderedDict):
+    for name in _FIELDS:
+        value, owner = getattr(state, name), _owner(shard, name)
+        if isinstance(getattr(owner, name), OrderedDict):
             value = OrderedDict(value)
-        setattr(shard, name, value)
+        setattr(owner, name, value)
     return shard
+
+
+def _owner(shard: Shard, name: str) -> Shard | Outboxes:
+    """What has the attribute of this name."""
+    return shard.outboxes if name in ("full", "given") else shard

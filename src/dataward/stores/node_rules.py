@@ -1,26 +1,25 @@
-"""A shard's rules about nodes: leases, queues, and the tasks that a dead node leaves behind."""
+"""A shard's rules about nodes: their leases, their queues, and the tasks they hold.
+
+How a node is found dead, and its tasks with it, is left to ``patrol_rules``.
+"""
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
-from itertools import islice
+from heapq import heappush
 from math import inf
 
-from dataward.model.answers import Answer, Claimed, Membership, Orphans
+from dataward.model.answers import Answer, Claimed, Membership
 from dataward.model.ids import NodeId
 from dataward.model.operations import (
     Claim,
     Enqueue,
     Join,
     LetGo,
-    Patrol,
     Probe,
     Renew,
     ReportLoad,
     Restate,
-    Seize,
 )
 from dataward.stores.node_record import NodeRecord, Stay
-from dataward.stores.task_rules import PATROL_HOLD_SECONDS
 
 
 class NodeRules:
@@ -117,12 +116,6 @@ class NodeRules:
         self._list_lease(node)
         return self._claimed(node, list(node.held.values()))
 
-    def _seize(self, op: Seize, now: float) -> Answer:
-        node = self._node(op.node)
-        if node.is_current(op.incarnation) and node.lease_until < now:
-            node.seized = True
-        return node.membership(now, self.epoch, op.incarnation)
-
     def _report_load(self, op: ReportLoad, now: float) -> Answer:
         node = self._node(op.node)
         node.load_seconds = op.load_seconds
@@ -134,28 +127,6 @@ class NodeRules:
             return Membership(op.node, False, False, -1, 0, 0.0, self.epoch)
         return node.membership(now, self.epoch)
 
-    # --- what a patrol finds ---------------------------------------------------------------------
-
-    def _find_orphans(self, op: Patrol, now: float) -> list[Orphans]:
-        found: list[Orphans] = []
-        room = op.limit
-        while room > 0 and self._leases and self._leases[0][0] < now:
-            due, id = heappop(self._leases)
-            if self._lease_listed.get(id) != due:
-                continue  # the node was listed again since, for an earlier time
-            del self._lease_listed[id]
-            node = self.nodes[id]
-            if max(node.lease_until, node.patrolled_until) < now:
-                if not (node.held or node.queued):
-                    continue
-                node.patrolled_until = now + PATROL_HOLD_SECONDS
-                node.seized = True
-                stays = list(islice(node.stays(), room))
-                room -= len(stays)
-                found.append(self._orphans(node, stays))
-            self._list_lease(node)
-        return found
-
     def _loose_ends_of_nodes(self) -> dict[str, int]:
         nodes = self.nodes.values()
         return {
@@ -165,11 +136,3 @@ class NodeRules:
             "past queue entries": sum(node.past_entries for node in nodes),
             "leases listed twice": max(len(self._leases) - 2 * len(nodes), 0),
         }
-
-    def _orphans(self, node: NodeRecord, stays: Sequence[Stay]) -> Orphans:
-        return Orphans(
-            node.id,
-            node.incarnation,
-            tuple(stay.entry for stay in stays),
-            tuple(stay.ticket for stay in stays),
-        )

@@ -1,14 +1,14 @@
 """One shard of the store: a state machine that applies operations one at a time.
 
-The rules are in ``task_rules`` and ``node_rules``; all stores share them. They do not wait, have no
-clock and do no I/O: the caller says what time it is. Keeping, journalling and charging time for
-operations is left to the stores and the simulator.
+The rules are in ``task_rules``, ``node_rules`` and ``patrol_rules``; all stores share them. They do
+not wait, have no clock and do no I/O: the caller says what time it is. Keeping, journalling and
+charging time for operations is left to the stores and the simulator.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from dataward.model.answers import Answer, Findings
+from dataward.model.answers import Answer
 from dataward.model.operations import (
     AddCopies,
     Advance,
@@ -31,6 +31,7 @@ from dataward.model.operations import (
     Recount,
     Recounted,
     Release,
+    Remove,
     Renew,
     Reopen,
     Replicate,
@@ -40,19 +41,14 @@ from dataward.model.operations import (
     Submit,
     TakeOver,
 )
-from dataward.stores.node_rules import NodeRules
-from dataward.stores.task_rules import PATROL_HOLD_SECONDS, TaskRules
+from dataward.stores.patrol_rules import PatrolRules
 
 
-class Shard(TaskRules, NodeRules):
+class Shard(PatrolRules):
     """The records of some tasks, nodes and workflow inputs, and the rules that change them."""
 
     def __init__(self, index: int) -> None:
-        TaskRules.__init__(self)
-        NodeRules.__init__(self)
-        self.index = index
-        self.recounted_epoch = 0
-        self._recount_held_until = 0.0
+        super().__init__(index)
         self._rules: dict[type, Callable[[Any, float], Answer]] = {
             Submit: self._submit,
             Begin: self._begin,
@@ -60,6 +56,7 @@ class Shard(TaskRules, NodeRules):
             Commit: self._commit,
             Fail: self._fail,
             Release: self._release,
+            Remove: self._remove,
             Notify: self._notify,
             Delivered: self._delivered,
             Replicate: self._replicate,
@@ -90,19 +87,3 @@ class Shard(TaskRules, NodeRules):
     def loose_ends(self) -> dict[str, int]:
         """How many of each thing the shard keeps that must be 0 when every task has ended."""
         return {**self._loose_ends_of_tasks(), **self._loose_ends_of_nodes()}
-
-    def _patrol(self, op: Patrol, now: float) -> Answer:
-        orphans = self._find_orphans(op, now)
-        undelivered = self._find_undelivered(op, now)
-        due = self.epoch > self.recounted_epoch and now >= self._recount_held_until
-        if due:
-            self._recount_held_until = now + PATROL_HOLD_SECONDS
-        suspects = self._find_suspects(op, now)
-        return Findings(
-            self.index, tuple(orphans), tuple(undelivered), tuple(suspects), self.epoch, due
-        )
-
-    def _recounted(self, op: Recounted, now: float) -> Answer:
-        self.recounted_epoch = max(self.recounted_epoch, op.epoch)
-        due = self.epoch > self.recounted_epoch
-        return Findings(self.index, (), (), (), self.epoch, due)

@@ -55,6 +55,7 @@ class TaskRecord:
     failures: dict[AttemptId, bool] = field(default_factory=dict)
     winner: AttemptId = NOBODY
     failed_parent: TaskId | None = None
+    removed_parent: TaskId | None = None
     placement: int = 0  # how often it became ready again
     history: list[tuple[float, TaskState]] = field(default_factory=list)
     was_recalled: bool = False  # its last commit tells of an earlier run: it did not run itself

@@ -1,7 +1,9 @@
-"""A shard's rules about tasks: from submission to commit, and everything that can go wrong."""
+"""A shard's rules about tasks: from submission to commit, and everything that can go wrong.
+
+How a task is taken away from a dead node is left to ``patrol_rules``.
+"""
 
 from collections import OrderedDict
-from math import inf
 
 from dataward.model.answers import (
     Answer,
@@ -12,8 +14,6 @@ from dataward.model.answers import (
     Refusal,
     Refused,
     Standing,
-    Suspect,
-    Undelivered,
     Unfinished,
 )
 from dataward.model.estimate import estimate_of
@@ -30,22 +30,20 @@ from dataward.model.operations import (
     Forget,
     Look,
     Notify,
-    Patrol,
     Postpone,
     Recount,
     Release,
+    Remove,
     Reopen,
     Replicate,
     Submit,
-    TakeOver,
 )
-from dataward.model.states import FINAL, PROGRESS, TaskState
+from dataward.model.states import FINAL, IN_VAIN, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
+from dataward.stores.outboxes import Outboxes
 from dataward.stores.task_record import AttemptRecord, TaskRecord
 
-SUSPECTS_MAX = 16  # old attempts in the answer to one patrol
 TRIM_TASKS = 1000  # this many names of forgotten tasks may stay listed
-PATROL_HOLD_SECONDS = 5.0  # how long what one patrol was given is given to no other
 
 
 class TaskRules:
@@ -55,18 +53,20 @@ class TaskRules:
         self.epoch = 0  # grows when acknowledged writes are lost
         self.complete = 0
         self.failed = 0
+        self.removed = 0
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
         self._submitted: list[TaskId] = []  # in order, without the first `_forgotten` ones
         self._forgotten = 0
-        # Finished tasks whose children may not have been told, and ready tasks that may be in no
-        # queue, with the time since when: oldest first. Those given to a patrol are kept apart,
-        # with the time until when that patrol has them to itself.
-        self.outboxes: OrderedDict[TaskId, float] = OrderedDict()
-        self._outboxes_given: OrderedDict[TaskId, float] = OrderedDict()
+        self.outboxes = Outboxes()
         # Attempts with the time they were last given to a patrol (at first: begun), oldest first.
         # Ended attempts may still be listed; a patrol skips them.
         self._begun: OrderedDict[AttemptId, tuple[TaskId, float]] = OrderedDict()
+
+    @property
+    def ended(self) -> int:
+        """How many tasks have ended, in any way."""
+        return self.complete + self.failed + self.removed
 
     # --- tasks: from submission to commit --------------------------------------------------------
 
@@ -103,7 +103,7 @@ class TaskRules:
             record.hold(op.node)
             record.settle(now)
             self._begun[op.attempt] = (op.task, now)
-            self._empty_outbox(op.task)  # the node that begins it took it from a queue
+            self.outboxes.empty(op.task)  # the node that begins it took it from a queue
         return Begun(
             spec=record.spec,
             generation=record.generation + 1,
@@ -170,7 +170,7 @@ class TaskRules:
             output.id: {} if output.id in op.absent else {op.node: None}
             for output in record.spec.outputs
         }
-        self._put_in_outbox(op.task, now)
+        self._see_children_told(record, now)
         self.complete += 1
 
     def _catch_up(self, record: TaskRecord, op: Commit | Fail, now: float) -> None:
@@ -196,7 +196,7 @@ class TaskRules:
             record.failures[op.attempt] = final
             if final:
                 record.failed_parent = None
-                self._give_up(record, now)
+                self._end_in_vain(record, TaskState.FAILED, now)
             else:
                 self._settle(record, now)
         final = record.failures[op.attempt]
@@ -208,35 +208,50 @@ class TaskRules:
             rivals=tuple(record.holders) if final else (),
         )
 
-    def _give_up(self, record: TaskRecord, now: float) -> None:
-        record.move(TaskState.FAILED, now)
+    def _end_in_vain(self, record: TaskRecord, end: TaskState, now: float) -> None:
+        """The only place where a task fails or is removed, which nothing takes back."""
+        record.move(end, now)
         # Otherwise a late `Delivered` for the previous end would clear this outbox.
         record.generation += 1
         record.attempts.clear()
-        self._put_in_outbox(record.spec.id, now)
-        self.failed += 1
+        self.outboxes.fill(record.spec.id, now)
+        self.failed += end is TaskState.FAILED
+        self.removed += end is TaskState.REMOVED
+
+    def _remove(self, op: Remove, now: float) -> Answer:
+        record = self.tasks.get(op.task)
+        if record is None:
+            return self._unknown(op.task)
+        self._remove_unless_final(record, now)
+        return self._standing(record, granted=record.state is TaskState.REMOVED)
+
+    def _remove_unless_final(self, record: TaskRecord, now: float) -> None:
+        if record.state in FINAL:
+            return
+        if record.state is not TaskState.WAITING:
+            record.hold(record.spec.preferred)  # where the task waits, unless a rule sent it away
+        self._end_in_vain(record, TaskState.REMOVED, now)
 
     def _settle(self, record: TaskRecord, now: float) -> None:
         """Recompute the state from the remaining attempts.
 
-        A task that would have to wait though a parent has failed, fails.
+        A task that would have to wait though a parent has failed, fails. So it is removed if a
+        parent was.
         """
         record.settle(now)
         if record.state is TaskState.WAITING:
-            self._empty_outbox(record.spec.id)  # whoever sends the last notice will queue the task
+            self.outboxes.empty(record.spec.id)  # whoever sends the last notice will queue the task
             if record.failed_parent:
-                self._give_up(record, now)
+                self._end_in_vain(record, TaskState.FAILED, now)
+            elif record.removed_parent:
+                self._end_in_vain(record, TaskState.REMOVED, now)
 
-    def _put_in_outbox(self, task: TaskId, now: float) -> None:
-        self._empty_outbox(task)  # so that the task goes to the end: oldest first
-        self.outboxes[task] = now
-
-    def _empty_outbox(self, task: TaskId) -> None:
-        self.outboxes.pop(task, None)
-        self._outboxes_given.pop(task, None)
-
-    def _has_outbox(self, task: TaskId) -> bool:
-        return task in self.outboxes or task in self._outboxes_given
+    def _see_children_told(self, record: TaskRecord, now: float) -> None:
+        """Put a task that has ended in the outbox, unless there is no child to be told of it."""
+        if record.spec.children:
+            self.outboxes.fill(record.spec.id, now)
+        else:
+            self.outboxes.empty(record.spec.id)
 
     def _release(self, op: Release, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -250,9 +265,9 @@ class TaskRules:
 
     def _see_it_placed(self, record: TaskRecord, now: float) -> None:
         """Put a task that is ready again in the outbox, until some node says it is in a queue."""
-        if record.state is TaskState.READY and not self._has_outbox(record.spec.id):
+        if record.state is TaskState.READY and record.spec.id not in self.outboxes:
             record.placement += 1
-            self._put_in_outbox(record.spec.id, now)
+            self.outboxes.fill(record.spec.id, now)
 
     # --- tasks: telling children -----------------------------------------------------------------
 
@@ -262,6 +277,8 @@ class TaskRules:
             return self._unknown(op.task)
         if op.failed:
             return self._heed_failure(record, op, now)
+        if op.removed:
+            return self._heed_removal(record, op, now)
         known = record.notices.get(op.parent, 0)
         if op.generation >= known:
             for copy in op.copies:
@@ -276,12 +293,20 @@ class TaskRules:
 
     def _heed_failure(self, record: TaskRecord, op: Notify, now: float) -> Answer:
         """Fail with the parent, unless an attempt is under way: that one may yet succeed."""
-        if record.state is not TaskState.FAILED:
+        if record.state not in IN_VAIN:
             record.failed_parent = record.failed_parent or op.parent
         if record.state in (TaskState.WAITING, TaskState.READY):
-            self._give_up(record, now)
+            self._end_in_vain(record, TaskState.FAILED, now)
         failed = record.state is TaskState.FAILED
         return self._standing(record, granted=failed and record.failed_parent == op.parent)
+
+    def _heed_removal(self, record: TaskRecord, op: Notify, now: float) -> Answer:
+        """Be removed with the parent, unless the task is complete: then if it has to wait again."""
+        if record.state not in IN_VAIN:
+            record.removed_parent = record.removed_parent or op.parent
+        self._remove_unless_final(record, now)
+        removed = record.state is TaskState.REMOVED
+        return self._standing(record, granted=removed and record.removed_parent == op.parent)
 
     def _delivered(self, op: Delivered, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -289,7 +314,7 @@ class TaskRules:
             return self._unknown(op.task)
         expected = 0 if record.state in FINAL else record.placement
         if record.generation == op.generation and op.placement == expected:
-            self._empty_outbox(op.task)
+            self.outboxes.empty(op.task)
         return self._standing(record)
 
     def _forget(self, op: Forget, now: float) -> Answer:
@@ -299,7 +324,7 @@ class TaskRules:
         if record.state not in FINAL:
             return self._standing(record)
         del self.tasks[op.task]
-        self._empty_outbox(op.task)
+        self.outboxes.empty(op.task)
         self._trim_submitted()
         return self._unknown(op.task)
 
@@ -315,7 +340,7 @@ class TaskRules:
             del self._submitted[:gone]
             self._forgotten += gone
 
-    # --- tasks: replicas, take-overs, lost data --------------------------------------------------
+    # --- tasks: replicas, lost data --------------------------------------------------------------
 
     def _replicate(self, op: Replicate, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -332,34 +357,17 @@ class TaskRules:
             record.backups += 1
         return self._standing(record, granted=granted)
 
-    def _take_over(self, op: TakeOver, now: float) -> Answer:
-        """Void every attempt of this incarnation of a node, and of earlier ones.
-
-        What they still ask for, to commit above all, is refused as FENCED. If that makes the task
-        ready again, patrols find it until some node says it is in a queue.
-        """
-        record = self.tasks.get(op.task)
-        if record is None:
-            return self._unknown(op.task)
-        record.fence(op.node, op.incarnation)
-        is_back = any(attempt.node == op.node for attempt in record.attempts.values())
-        if op.node in record.holders and not is_back:
-            record.holders.remove(op.node)
-        self._settle(record, now)
-        self._see_it_placed(record, now)
-        return self._standing(record, files=True)
-
     def _reopen(self, op: Reopen, now: float) -> Answer:
         record = self.tasks.get(op.task)
         if record is None:
             return self._unknown(op.task)
-        is_it = 0 < op.generation == record.generation and record.state is not TaskState.FAILED
+        is_it = 0 < op.generation == record.generation and record.state not in IN_VAIN
         if is_it and record.state is TaskState.COMPLETE:
             record.winner = NOBODY
             record.copies.clear()
             record.holders.clear()
             record.backups = 0
-            self._empty_outbox(op.task)
+            self.outboxes.empty(op.task)
             record.move(TaskState.READY, now)
             self.complete -= 1
             self._settle(record, now)
@@ -379,8 +387,9 @@ class TaskRules:
                 record.waiting_for += 1
         self._settle(record, now)
         self._see_it_placed(record, now)
-        in_vain = record.state is TaskState.FAILED and bool(record.failed_parent)
-        return self._standing(record, granted=in_vain)
+        failed = record.state is TaskState.FAILED and record.failed_parent is not None
+        removed = record.state is TaskState.REMOVED and record.removed_parent is not None
+        return self._standing(record, granted=failed or removed)
 
     def _add_copies(self, op: AddCopies, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -437,68 +446,16 @@ class TaskRules:
             more_backups=record.backups < spec.backups_max,
             live_attempts=len(record.attempts),
             placement=record.placement,
-            children=spec.children if record.state is TaskState.FAILED else (),
+            children=spec.children if record.state in IN_VAIN else (),
+            holders=tuple(record.holders) if record.state is TaskState.REMOVED else (),
             copies=record.known_copies() if files else (),
             inputs=spec.inputs if files else (),
             input_copies=tuple(record.input_copies.values()) if files else (),
         )
 
-    # --- what a patrol finds ---------------------------------------------------------------------
-
-    def _find_undelivered(self, op: Patrol, now: float) -> list[Undelivered]:
-        found: list[Undelivered] = []
-        while len(found) < op.limit:
-            task = self._next_outbox(now, op.stale_seconds)
-            if task is None:
-                break
-            self._empty_outbox(task)
-            self._outboxes_given[task] = now + PATROL_HOLD_SECONDS
-            record = self.tasks[task]
-            found.append(
-                Undelivered(
-                    task=task,
-                    generation=record.generation,
-                    failed=record.state is TaskState.FAILED,
-                    placement=0 if record.state in FINAL else record.placement,
-                    children=record.spec.children,
-                    copies=record.known_copies(),
-                    winner=record.winner if record.state is TaskState.COMPLETE else NOBODY,
-                )
-            )
-        return found
-
-    def _next_outbox(self, now: float, stale_seconds: float) -> TaskId | None:
-        """The task whose outbox is longest due, or None if none is due.
-
-        An outbox is due when it is stale, or when the patrol that was given it did not empty it in
-        time. Both kinds are compared by time, so that neither holds up the other.
-        """
-        first: list[tuple[float, TaskId]] = []
-        for outboxes, seconds in ((self._outboxes_given, 0.0), (self.outboxes, stale_seconds)):
-            if outboxes:
-                task, since = next(iter(outboxes.items()))
-                first.append((since + seconds, task))
-        due, task = min(first, default=(inf, TaskId("")))
-        return task if due <= now else None
-
-    def _find_suspects(self, op: Patrol, now: float) -> list[Suspect]:
-        """The attempts not given to a patrol for longest. Each then goes to the list's end."""
-        found: list[Suspect] = []
-        while self._begun and len(found) < SUSPECTS_MAX:
-            name, (task, since) = next(iter(self._begun.items()))
-            if since + op.suspect_seconds > now:
-                break
-            del self._begun[name]
-            record = self.tasks.get(task)
-            attempt = record.attempts.get(name) if record is not None else None
-            if attempt is not None:
-                self._begun[name] = (task, now)
-                found.append(Suspect(task, name, attempt.node, attempt.incarnation))
-        return found
-
     def _loose_ends_of_tasks(self) -> dict[str, int]:
         return {
-            "full outboxes": len(self.outboxes) + len(self._outboxes_given),
+            "full outboxes": len(self.outboxes),
             "attempts to ask after": len(self._begun),
             "attempts of tasks": sum(len(record.attempts) for record in self.tasks.values()),
             "names of forgotten tasks": max(

@@ -1,5 +1,9 @@
 """ADAGE (IEEE Access 2021): critical-path plan, work giving, task replication.
 
+A task goes to the node that the plan prefers (`AdageHome`), and waits there by urgency. The most
+loaded node gives tasks to the least loaded of its neighbours (`Giving`): as replicas, so that they
+stay at home as well, and the first of two runs counts.
+
 Besides the full strategy, there are variants that each leave one part out, so that an ablation can
 show what each part contributes.
 """
@@ -12,6 +16,8 @@ import numpy as np
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
 from dataward.node.giving import Giving
+from dataward.node.homes import AdageHome
+from dataward.node.mover import Staying
 from dataward.node.settings import NodeSettings
 from dataward.plan.adage import Plan, adage_plan, level_order_plan, lone_node_plan, random_plan
 from dataward.strategies.strategy import Strategy
@@ -67,27 +73,43 @@ ALL = (
         "critical-path plan, work giving, replication",
         critical_path_plan,
         _PAPER,
+        home=AdageHome(),
         mover=Giving(),
     ),
     Strategy(
         "adage-no-order",
         "ADAGE without critical-path order: level by level",
         submission_order,
+        home=AdageHome(),
         mover=Giving(),
     ),
     Strategy(
         "adage-no-data",
         "ADAGE without data-aware preference: nodes at random",
         data_blind,
+        home=AdageHome(),
         mover=Giving(),
     ),
-    Strategy("adage-no-giving", "ADAGE without work giving", critical_path_plan),
+    Strategy(
+        "adage-no-giving",
+        "ADAGE without work giving",
+        critical_path_plan,
+        home=AdageHome(),
+        mover=Staying(),
+    ),
     Strategy(
         "adage-no-replication",
         "ADAGE without replicas: a given task moves",
         critical_path_plan,
+        home=AdageHome(),
         settings=NodeSettings(backups_max=0),
         mover=_MOVED,
     ),
-    Strategy("adage-random", "ADAGE's nodes with a random plan", wholly_random, mover=Giving()),
+    Strategy(
+        "adage-random",
+        "ADAGE's nodes with a random plan",
+        wholly_random,
+        home=AdageHome(),
+        mover=Giving(),
+    ),
 )

@@ -4,7 +4,9 @@ from dataward.errors import SettingError
 from dataward.strategies import adage, matrix, static
 from dataward.strategies.albatross import ALBATROSS
 from dataward.strategies.cloudkon import CLOUDKON
+from dataward.strategies.cpfl import CPFL
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
+from dataward.strategies.dataward import DATAWARD
 from dataward.strategies.sparrow import SPARROW
 from dataward.strategies.storage_affinity import STORAGE_AFFINITY
 from dataward.strategies.strategy import Strategy
@@ -12,7 +14,7 @@ from dataward.strategies.worker_centric import WORKER_CENTRIC
 from dataward.strategies.workqueue import WORKQUEUE
 
 ALL = (
-    *adage.ALL, *matrix.ALL, *static.ALL,
+    DATAWARD, *adage.ALL, *matrix.ALL, *static.ALL, CPFL,
     ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC,
     STORAGE_AFFINITY, DATA_DIFFUSION,
 )  # fmt: skip

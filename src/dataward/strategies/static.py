@@ -2,7 +2,7 @@
 
 A node takes its tasks in the order of their planned starts, as they become ready. Nothing is given
 away and nothing runs twice, so what the plan did not foresee is waited out; only the tasks of a
-node that is lost go elsewhere.
+node that is lost go elsewhere (`AdageHome`).
 """
 
 from collections.abc import Sequence

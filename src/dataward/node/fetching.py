@@ -1,0 +1,217 @@
+"""Fetches files: from which node, how many at a time, and what is tried when that fails."""
+
+from dataclasses import dataclass, field
+
+from dataward.model.answers import Standing
+from dataward.model.ids import NOWHERE, ORIGIN, NodeId
+from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
+from dataward.model.operations import Copy, InputFile, Look
+from dataward.model.workflow import FileId, TaskId
+from dataward.node.serving import SILENT_ROUNDS
+from dataward.node.settings import NodeSettings
+from dataward.node.slots import Slots
+from dataward.node.store_client import StoreClient
+from dataward.world import Flag, InputLost, TimedOut, TransferFailed, World
+
+_Told = tuple[NodeId, WantFile]
+
+DETOURS_MAX = 4  # sources that a node is sent on to, one after another, before it goes on by itself
+
+
+@dataclass
+class _Question:
+    """A question whether a file may be fetched; ``source`` is the answer."""
+
+    answered: Flag
+    source: NodeId | None = None
+    silent_rounds: int = 0
+
+    def ask(self) -> None:
+        self.silent_rounds += 1
+
+    def hear(self) -> None:
+        self.silent_rounds = 0
+
+    def answer(self, source: NodeId) -> None:
+        self.source = source
+        self.answered.set()
+
+
+@dataclass
+class Fetcher:
+    """Has ``transfers_max`` files come at a time, of ``window_bytes`` in all, most urgent first.
+
+    A large file alone keeps a link busy: with another beside it, both would come late. Small files,
+    of less than ``asked_bytes``, do not count: many must be under way at once, for each takes a
+    round trip besides, and none should wait while a large file waits for its source.
+    """
+
+    world: World
+    settings: NodeSettings
+    store: StoreClient
+    _questions: dict[int, _Question] = field(default_factory=dict)
+    _asked: int = 0
+
+    def __post_init__(self) -> None:
+        self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
+        self._window = Slots(self.world.kernel, self.settings.window_bytes)
+
+    def loose_ends(self) -> dict[str, int]:
+        return {
+            "transfers under way": round(self._transfers.total - self._transfers.free),
+            "questions for files": len(self._questions),
+        }
+
+    async def turn(self, urgency: float, file: InputFile) -> None:
+        """Wait until one more file may come; `over` must be called after that."""
+        share = self._share(file)
+        if share:
+            await self._window.take(share, urgency)
+        try:
+            await self._transfers.take(1, urgency)
+        except BaseException:
+            self._window.give_back(share)
+            raise
+
+    def over(self, file: InputFile) -> None:
+        self._transfers.give_back()
+        self._window.give_back(self._share(file))
+
+    def _share(self, file: InputFile) -> float:
+        """How much of the window a file takes."""
+        is_large = file.size_bytes >= self.settings.asked_bytes
+        return min(file.size_bytes, self._window.total) if is_large else 0
+
+    # --- where from ------------------------------------------------------------------------------
+
+    async def sources(
+        self, files: list[InputFile], hints: tuple[Copy, ...]
+    ) -> dict[FileId, list[NodeId]]:
+        """The nodes to try for each file.
+
+        The notice of a parent's end also said where the parent's files are. There is no notice for
+        an input of the workflow: for that, the store is asked.
+        """
+        sources: dict[FileId, list[NodeId]] = {file.id: [] for file in files}
+        for copy in hints:
+            if copy.file in sources and copy.node != NOWHERE:
+                sources[copy.file].append(copy.node)
+        unknown = [f for f in files if not (sources[f.id] or self._is_from_origin(f))]
+        if unknown:
+            await self._look(unknown, sources)
+        return sources
+
+    def _is_from_origin(self, file: InputFile) -> bool:
+        return self.settings.inputs_from_origin and not file.producer
+
+    async def _look(self, files: list[InputFile], into: dict[FileId, list[NodeId]]) -> None:
+        answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
+        for file, answer in zip(files, answers, strict=True):
+            assert isinstance(answer, Standing)
+            into[file.id] = [
+                copy.node for copy in answer.copies if copy.file == file.id and copy.node != NOWHERE
+            ]
+
+    # --- fetching --------------------------------------------------------------------------------
+
+    async def fetch(self, urgency: float, file: InputFile, sources: list[NodeId]) -> None:
+        """Try every known copy, in random order so that the load spreads, several times over.
+
+        Raises InputLost or TransferFailed.
+        """
+        order: list[NodeId] = []
+        for round_ in range(self.settings.fetch_rounds):
+            if round_:
+                if order:  # they may serve it later; with nobody known, waiting is in vain
+                    await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
+                sources = (await self.sources([file], ()))[file.id]
+            order = sorted(node for node in set(sources) if node != self.world.node)
+            self.world.random.shuffle(order)
+            if not file.producer and ORIGIN not in order:
+                order.append(ORIGIN)
+            for source in order:
+                try:
+                    await self._fetch_from(source, urgency, file)
+                    return
+                except TransferFailed:
+                    continue
+        if file.producer:
+            raise InputLost([file])
+        raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
+
+    async def _fetch_from(self, source: NodeId, urgency: float, file: InputFile) -> None:
+        if not self.settings.uploads_max or file.size_bytes < self.settings.asked_bytes:
+            await self.world.network.fetch(file, source)
+        else:
+            await self._ask_and_fetch(source, urgency, file)
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    async def _ask_and_fetch(
+        self, source: NodeId, urgency: float, file: InputFile, told: tuple[_Told, ...] = ()
+    ) -> None:
+        """Fetch the file from a node when that lets us, or from the node that it names instead.
+
+        ``told`` are the nodes that have sent us on so far, and what we told them.
+        """
+        if source == ORIGIN:  # which is no node: there is nobody to ask
+            await self.world.network.fetch(file, source)
+            return
+        self._asked += 1
+        want = WantFile(self.world.node, self._asked, file.id, urgency)
+        told = (*told, (source, want))
+        question = self._questions[want.number] = _Question(self.world.kernel.flag())
+        arrived = False
+        try:
+            named = await self._answer(question, told)
+            if named == source or len(told) > DETOURS_MAX:
+                await self._fetch_while_saying_so(file, told)
+            else:
+                await self._ask_and_fetch(named, urgency, file, told)
+            arrived = True
+        finally:
+            del self._questions[want.number]
+            self.world.network.send(source, FetchOver(want.node, want.number, arrived))
+
+    async def _answer(self, question: _Question, told: tuple[_Told, ...]) -> NodeId:
+        """The node from which the file may be fetched; the last of those told says so."""
+        while question.source is None:
+            if question.silent_rounds >= SILENT_ROUNDS:
+                raise TransferFailed(f"{told[-1][0]} does not answer")
+            self._say(told if question.silent_rounds else told[-1:])
+            question.ask()
+            await question.answered.wait(self.settings.ask_again_seconds)
+        return question.source
+
+    async def _fetch_while_saying_so(self, file: InputFile, told: tuple[_Told, ...]) -> None:
+        fiber = self.world.kernel.spawn(self._try(file, told[-1][0]), f"fetch {file.id}")
+        try:
+            while True:
+                try:
+                    failure = await fiber.join(self.settings.ask_again_seconds)
+                    break
+                except TimedOut:
+                    self._say(told)
+        finally:
+            fiber.cancel()
+        if failure is not None:
+            raise failure
+
+    def _say(self, told: tuple[_Told, ...]) -> None:
+        for node, want in told:
+            self.world.network.send(node, want)
+
+    async def _try(self, file: InputFile, source: NodeId) -> TransferFailed | None:
+        try:
+            await self.world.network.fetch(file, source)
+        except TransferFailed as failure:
+            return failure
+        return None
+
+    def on_message(self, message: MayFetch | HoldOn) -> None:
+        question = self._questions.get(message.number)
+        if question is None:
+            return
+        question.hear()
+        if isinstance(message, MayFetch):
+            question.answer(message.source)

@@ -1,0 +1,353 @@
+"""Offers tasks that would have to wait, and tasks that run late, to nodes that would be sooner.
+
+A node that is asked says when it could start a task: it knows which inputs it has, how fast others
+come, and when a core will be free. So work only moves where it starts sooner, staging counted, and
+a task is run a second time only where that should end first. A lost message costs one offer.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import msgspec
+
+from dataward.errors import SettingError
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion, WorkGiven
+from dataward.model.ids import NodeId
+from dataward.model.messages import Bid, MoverMessage, Offer, OfferedTask
+from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
+from dataward.model.workflow import TaskId
+from dataward.node.depot import as_committed
+from dataward.node.forecast import (
+    cores_free_in,
+    expected_seconds,
+    late_after_seconds,
+    overrun_seconds,
+    remaining_seconds,
+    starts_in,
+)
+from dataward.node.handing_over import hand_over, take_out
+from dataward.node.mover import NodeParts
+from dataward.node.neighbourhood import Neighbourhood, Neighbours
+from dataward.world import Flag
+
+LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
+LATE_SECONDS = 5.0
+LEAST_GAIN_SECONDS = 0.5  # for less, no task moves: that is what asking and moving may take
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """Offers to the square root of all nodes, drawn anew each time."""
+
+    tasks_max: int = 8  # in one offer
+    pause_seconds_min: float = 1.0  # after an offer
+    pause_seconds_max: float = 64.0  # if nobody would be sooner, again and again
+    bid_seconds: float = 0.2  # how long bids are waited for
+    run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
+    neighbours: int = 0  # 0: the square root of the number of nodes
+
+    def __post_init__(self) -> None:
+        if not self.pause_seconds_min > 0:
+            raise SettingError("a node with pause_seconds_min 0 would never rest; give more than 0")
+
+    def at(self, parts: NodeParts) -> "OfferMover":
+        world = parts.world
+        neighbours = Neighbours(
+            world.node, world.nodes, world.random, parts.store, Neighbourhood.DYNAMIC,
+            self.neighbours,
+        )  # fmt: skip
+        return OfferMover(parts, self, neighbours)
+
+
+# --- decisions -----------------------------------------------------------------------------------
+
+
+def winners(
+    waits: Mapping[TaskId, float], bids: Sequence[Bid], order: Sequence[TaskId], run_share: float
+) -> dict[TaskId, NodeId]:
+    """Which of the offered tasks go where: each to the node that would start it first.
+
+    ``waits`` is how long each would wait here. A task stays unless it would start elsewhere sooner
+    by ``run_share`` of its run time there. Tasks choose in this order; no node is given more tasks
+    than it has places. Equal starts go to the lowest id.
+    """
+    places = {bid.node: bid.places for bid in bids}
+    given: dict[TaskId, NodeId] = {}
+    for number, task in enumerate(order):
+        open_bids = [bid for bid in bids if places[bid.node] > 0]
+        if not open_bids:
+            break
+        best = min(open_bids, key=lambda bid: (bid.times[number][0], bid.node))
+        start, end = best.times[number]
+        if start + run_share * (end - start) + LEAST_GAIN_SECONDS < waits[task]:
+            given[task] = best.node
+            places[best.node] -= 1
+    return given
+
+
+def may_move(entry: QueueEntry, behind_seconds: float) -> bool:
+    """Whether a task may leave a node that is so far behind what was estimated of its tasks.
+
+    As long as all goes as estimated, the plan is followed: to move a long task because of a short
+    delay would upset the plans of two nodes. A task of which nothing is known was not planned.
+    """
+    return entry.spread == inf or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
+
+
+def first_to_end(bids: Sequence[Bid]) -> tuple[float, NodeId] | None:
+    """In how many seconds the only task of an offer would end at the best node, and that node."""
+    return min(((bid.times[0][1], bid.node) for bid in bids), default=None)
+
+
+# --- the node's part -----------------------------------------------------------------------------
+
+
+@dataclass
+class _Round:
+    """An offer under way."""
+
+    asked: int
+    complete: Flag
+    bids: list[Bid] = field(default_factory=list)
+
+    def add(self, bid: Bid) -> None:
+        self.bids.append(bid)
+        if len(self.bids) >= self.asked:
+            self.complete.set()
+
+
+@dataclass
+class OfferMover:
+    parts: NodeParts
+    settings: Offering
+    neighbours: Neighbours
+    _rounds: dict[int, _Round] = field(default_factory=dict)
+    _number: int = 0
+    _promised: list[tuple[float, float]] = field(default_factory=list)  # (until when, seconds)
+    _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
+
+    def loops(self) -> Sequence[Coroutine[None, None, None]]:
+        return [self._relieve(), self._back_up()]
+
+    def on_message(self, message: MoverMessage) -> None:
+        if isinstance(message, Offer):
+            self._bid(message)
+        elif isinstance(message, Bid):
+            round_ = self._rounds.get(message.number)
+            if round_ is not None:
+                round_.add(message)
+
+    def loose_ends(self) -> dict[str, int]:
+        return {"offers under way": len(self._rounds)}
+
+    # --- tasks that wait -------------------------------------------------------------------------
+
+    async def _relieve(self) -> None:
+        """Offer tasks that wait, again and again while there are any."""
+        kernel, queue = self.parts.world.kernel, self.parts.state.queue
+        pause = self.settings.pause_seconds_min
+        while True:
+            if not queue.givable:
+                await queue.offered.wait()
+                pause = self.settings.pause_seconds_min
+                await kernel.sleep(0)  # the executor takes what it can begin
+                continue
+            stays = queue.stays
+            gave = await self._offer_waiting()
+            if gave or queue.stays != stays:
+                pause = self.settings.pause_seconds_min
+            else:
+                pause = min(2 * pause, self.settings.pause_seconds_max)
+            await kernel.sleep(pause)
+
+    async def _offer_waiting(self) -> bool:
+        """Whether some of the tasks that wait were given to other nodes, or will run there too.
+
+        The most urgent ones are offered first, for a short one may wait behind long ones; and the
+        least urgent, which wait for all others.
+        """
+        state, half = self.parts.state, self.settings.tasks_max // 2
+        staged = [
+            a.entry for a in state.attempts.under_way() if a.started_at is None and a.is_staged
+        ]
+        first = state.queue.most_urgent(half)
+        last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
+        waits = self._waits(staged, first, last)
+        behind = self._behind_seconds()
+        offered = [
+            entry for entry in (*staged, *first, *last)
+            if waits[entry.task] > LEAST_GAIN_SECONDS
+            and entry.shelf is Shelf.SHARED
+            and may_move(entry, behind)
+        ]  # fmt: skip
+        if not offered:
+            return False
+        bids = await self._bids(await self._described(offered))
+        order = [entry.task for entry in offered]
+        chosen = winners(waits, bids, order, self.settings.run_share)
+        await self._hand_over([e for e in offered if e.task in chosen and e not in staged], chosen)
+        for entry in staged:
+            if entry.task in chosen:
+                await self._replicate(entry, chosen[entry.task])
+        return bool(chosen)
+
+    def _waits(
+        self,
+        staged: Sequence[QueueEntry],
+        first: Sequence[QueueEntry],
+        last: Sequence[QueueEntry],
+    ) -> dict[TaskId, float]:
+        """How long each of these tasks would wait here, the most urgent first."""
+        state, world = self.parts.state, self.parts.world
+        under_way, now = list(state.attempts.under_way()), world.kernel.now()
+        free = cores_free_in(under_way, world.cores, now, state.times)
+        waiting = sorted(a.entry for a in under_way if a.started_at is None)
+        waits = starts_in([*waiting, *first], free, state.times)
+        between = state.queue.load_seconds
+        between -= sum(expected_seconds(entry, state.times) for entry in (*first, *last))
+        after = max(between, 0.0) / world.cores
+        free = [seconds + after for seconds in free]
+        waits.update(starts_in(last[::-1], free, state.times))
+        return waits
+
+    def _behind_seconds(self) -> float:
+        """How far this node is behind what was estimated of the tasks that it has run and runs."""
+        state, now = self.parts.state, self.parts.world.kernel.now()
+        overdue = sum(overrun_seconds(attempt, now) for attempt in state.attempts.under_way())
+        return (state.overrun_seconds + overdue) / self.parts.world.cores
+
+    async def _hand_over(
+        self, entries: Sequence[QueueEntry], chosen: Mapping[TaskId, NodeId]
+    ) -> None:
+        state, world = self.parts.state, self.parts.world
+        by_node: dict[NodeId, list[QueueEntry]] = {}
+        for entry in take_out(state.queue, entries):
+            # It stays there, so that no task goes to and fro.
+            kept = msgspec.structs.replace(entry, shelf=Shelf.KEPT)
+            by_node.setdefault(chosen[entry.task], []).append(kept)
+        await hand_over(state, self.parts.placer, by_node, Occasion.GIVEN)
+        for node, tasks in by_node.items():
+            ids = tuple(entry.task for entry in tasks)
+            world.emit(WorkGiven(world.kernel.now(), world.node, node, ids, ()))
+        state.outbox.load_changed()
+
+    # --- tasks that run late ---------------------------------------------------------------------
+
+    async def _back_up(self) -> None:
+        """Whenever an attempt is late, have the task run elsewhere too if that should end first."""
+        attempts, kernel = self.parts.state.attempts, self.parts.world.kernel
+        while True:
+            await attempts.started_one.wait(self._late_in_seconds())
+            attempts.started_one.clear()
+            for entry in self._late():
+                self._helped.add(entry.task)
+                await self._offer_late(entry)
+            self._helped.intersection_update(a.entry.task for a in attempts.under_way())
+            await kernel.sleep(0)
+
+    def _late_in_seconds(self) -> float | None:
+        now, times = self.parts.world.kernel.now(), self.parts.state.times
+        first = inf
+        for attempt in self.parts.state.attempts.under_way():
+            if attempt.started_at is not None and attempt.entry.task not in self._helped:
+                late = attempt.started_at + late_after_seconds(attempt.entry, times)
+                first = min(first, late - now)
+        return max(first, 0.0) + 1e-3 if first < inf else None
+
+    def _late(self) -> list[QueueEntry]:
+        now, times = self.parts.world.kernel.now(), self.parts.state.times
+        return [
+            attempt.entry
+            for attempt in self.parts.state.attempts.under_way()
+            if attempt.started_at is not None
+            and attempt.entry.task not in self._helped
+            and now >= attempt.started_at + late_after_seconds(attempt.entry, times)
+        ]
+
+    async def _offer_late(self, entry: QueueEntry) -> None:
+        parts = self.parts
+        best = first_to_end(await self._bids(await self._described([entry])))
+        attempt = next(
+            (a for a in parts.state.attempts.under_way() if a.entry.task == entry.task), None
+        )
+        if best is None or attempt is None or attempt.started_at is None:
+            return
+        elapsed = parts.world.kernel.now() - attempt.started_at
+        if best[0] > max(
+            elapsed, remaining_seconds(attempt, parts.world.kernel.now(), parts.state.times)
+        ):
+            return
+        await self._replicate(entry, best[1])
+
+    async def _replicate(self, entry: QueueEntry, node: NodeId) -> None:
+        """Have the task run at another node too, if it may: the first to end wins."""
+        parts, world = self.parts, self.parts.world
+        answer = await parts.store.ask(Replicate(entry.task, world.node, node), Standing)
+        if answer.granted:
+            backup = msgspec.structs.replace(entry, replica=True, shelf=Shelf.KEPT)
+            await parts.placer.send({node: [backup]}, Occasion.GIVEN)
+            world.emit(WorkGiven(world.kernel.now(), world.node, node, (entry.task,), ()))
+
+    # --- offers and bids -------------------------------------------------------------------------
+
+    async def _described(self, entries: Sequence[QueueEntry]) -> list[OfferedTask]:
+        """The tasks as other nodes must know them."""
+        looks = await self.parts.store.call([Look(entry.task) for entry in entries])
+        offered = []
+        for entry, look in zip(entries, looks, strict=True):
+            assert isinstance(look, Standing)
+            inputs = as_committed(look.inputs, look.input_copies)
+            sizes = tuple((file.id, file.size_bytes) for file in inputs)
+            offered.append(
+                OfferedTask(
+                    entry.task, entry.priority, entry.seconds, entry.spread, entry.task_type, sizes
+                )
+            )
+        return offered
+
+    async def _bids(self, offered: Sequence[OfferedTask]) -> list[Bid]:
+        """The answers of a few other nodes, as far as they come in time."""
+        nodes = self.neighbours.draw()
+        if not nodes or not offered:
+            return []
+        self._number += 1
+        number, world = self._number, self.parts.world
+        round_ = self._rounds[number] = _Round(len(nodes), world.kernel.flag())
+        for node in nodes:
+            world.network.send(node, Offer(world.node, number, tuple(offered)))
+        try:
+            await round_.complete.wait(self.settings.bid_seconds)
+        finally:
+            del self._rounds[number]
+        return sorted(round_.bids, key=lambda bid: bid.node)
+
+    def _bid(self, offer: Offer) -> None:
+        """Say when this node could run each of the tasks; say nothing if it is about to stop."""
+        state, world = self.parts.state, self.parts.world
+        if state.is_draining or not state.identity.joined:
+            return
+        now = world.kernel.now()
+        self._promised = [(until, seconds) for until, seconds in self._promised if until > now]
+        under_way = list(state.attempts.under_way())
+        free = cores_free_in(under_way, world.cores, now, state.times)
+        starts_in(sorted(a.entry for a in under_way if a.started_at is None), free, state.times)
+        promised = sum(seconds for _, seconds in self._promised) / world.cores
+        behind = promised + state.queue.load_seconds / world.cores
+        first = state.queue.most_urgent(1)
+        times = []
+        for task in offer.tasks:
+            entry = QueueEntry(
+                task.priority, task.task, False, task.seconds,
+                spread=task.spread, task_type=task.task_type,
+            )  # fmt: skip
+            missing = sum(size for file, size in task.inputs if file not in self.parts.depot)
+            wait = free[0] + (promised if not first or entry < first[0] else behind)
+            start = max(wait, state.learned.staging_seconds(missing))
+            times.append((start, start + expected_seconds(entry, state.times)))
+        # Until the giver has decided, other givers should not count on the same cores.
+        longest = max(end - start for start, end in times)
+        self._promised.append((now + 2 * self.settings.bid_seconds, longest))
+        places = sum(seconds <= free[0] for seconds in free)
+        world.network.send(offer.node, Bid(world.node, offer.number, places, tuple(times)))

@@ -1,0 +1,47 @@
+"""Brings files into the depot before a task needs them, while the node fetches nothing else.
+
+Which files, others say: the plan of a strategy, before the run. Nothing depends on it: a task whose
+inputs are not there fetches them, as ever.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dataward.model.operations import InputFile
+from dataward.model.workflow import FileId
+from dataward.node.depot import Depot
+from dataward.world import World
+
+
+@dataclass
+class Stocker:
+    """One file at a time, in the order in which they were asked for.
+
+    A file is begun only while no task here waits for a transfer. Once begun it is not broken off:
+    a task that comes meanwhile shares the link with it, or waits for that very file.
+    """
+
+    world: World
+    depot: Depot
+    _wanted: dict[FileId, InputFile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._work = self.world.kernel.flag()
+
+    def stock(self, files: Sequence[InputFile]) -> None:
+        """Bring these files in soon, after those asked for before."""
+        for file in files:
+            self._wanted.setdefault(file.id, file)
+        if self._wanted:
+            self._work.set()
+
+    def loose_ends(self) -> dict[str, int]:
+        return {"files to bring in ahead": len(self._wanted)}
+
+    async def run(self) -> None:
+        while True:
+            await self._work.wait()
+            await self.depot.is_quiet.wait()
+            await self.depot.stock(self._wanted.pop(next(iter(self._wanted))))
+            if not self._wanted:
+                self._work.clear()

@@ -1,0 +1,54 @@
+"""Our own strategy: HEFT's plan with links, followed closely, and left only where it has failed.
+
+Cores, links and the attention of other nodes go to what is most urgent. Large files come one at a
+time, and spread through the nodes that have them. Where run times are as estimated, tasks run where
+they were planned; a node that falls behind offers what waits, and what runs late, to others.
+"""
+
+from collections.abc import Sequence
+
+from dataward.model.platform import Platform
+from dataward.model.workflow import Workflow
+from dataward.node.homes import AdageHome
+from dataward.node.offering import Offering
+from dataward.node.ready_queue import TakeOrder
+from dataward.node.settings import NodeSettings, Precedence
+from dataward.plan.adage import Plan
+from dataward.plan.costs import costs_of
+from dataward.plan.heft import upward_ranks
+from dataward.plan.heft_links import heft_links_schedule
+from dataward.strategies.strategy import Strategy
+
+
+def links_by_rank(
+    workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
+) -> Plan:
+    """The nodes of `heft_links`, with priorities by upward rank.
+
+    In the order of planned starts, a task that was planned into a gap would wait for its gap: on
+    its node, tasks that run for hours would be taken before it, though others wait for it.
+    """
+    schedule = heft_links_schedule(workflow, platform, located)
+    ranks = upward_ranks(costs_of(workflow, platform, located))
+    return Plan(-ranks, schedule.nodes, schedule.makespan_seconds)
+
+
+DATAWARD = Strategy(
+    "dataward",
+    "a plan that knows links; cores and files go to what is most urgent, work to who is sooner",
+    links_by_rank,
+    settings=NodeSettings(
+        lease_seconds=30.0,
+        validation_seconds=10.0,
+        backups_max=1,
+        precedence=Precedence.URGENCY,
+        staging_ahead=4,
+        idle_staging=32,
+        give_way_share=0.05,
+        window_bytes=1e8,
+        uploads_max=1,
+    ),
+    home=AdageHome(),
+    order=TakeOrder.REPLICAS_TOO,
+    mover=Offering(),
+)

@@ -1,0 +1,201 @@
+"""Fetching: how many files come at a time, in what order, and how a node asks for large ones."""
+
+from typing import Any
+
+import pytest
+
+from dataward.kernel.fibers import VirtualFiber
+from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
+from dataward.model.operations import AddCopies, Begin, Commit, Copy, InputFile, Submit
+from dataward.node.fetching import Fetcher
+from dataward.node.serving import SILENT_ROUNDS
+from dataward.world import InputLost
+from node.fake_world import FakeWorld, a_task
+
+LARGE, SMALL = 1000, 10
+
+
+class Place(FakeWorld):
+    """Node n0, which asks before it fetches files of more than 100 bytes."""
+
+    def __init__(self, **settings: Any) -> None:
+        plain = {"uploads_max": 1, "asked_bytes": 100, "fetch_rounds": 1}
+        super().__init__(**{**plain, **settings})
+        self.fetcher = Fetcher(self.world, self.settings, self.client)
+
+    def fetch(self, size_bytes: int = LARGE, sources: tuple[str, ...] = ("n1",)) -> VirtualFiber:
+        file = InputFile("f", size_bytes, "p")
+        return self.start(self.fetcher.fetch(0.0, file, list(sources)))
+
+    def answer(self, message: MayFetch | HoldOn) -> None:
+        self.fetcher.on_message(message)
+        self.pass_time()
+
+    def numbers(self) -> list[tuple[str, int]]:
+        return [(node, want.number) for node, want in self.sent(WantFile)]
+
+    def ends(self) -> list[tuple[str, bool]]:
+        return [(node, over.arrived) for node, over in self.sent(FetchOver)]
+
+
+# --- where from ----------------------------------------------------------------------------------
+
+
+def test_the_store_is_asked_who_has_each_file_and_a_file_that_nobody_has_is_nowhere() -> None:
+    place = Place()
+    place.have(
+        Submit(a_task("p", writes=["f", "g", "h"])),
+        Begin("p", "n1.1.1", "n1"),
+        Commit("p", "n1.1.1", "n1", (), 1, absent=("h",)),
+        AddCopies("p", (Copy("g", "n2"),)),
+    )
+    files, found = [InputFile(name, SMALL, "p") for name in "fgh"], []
+
+    async def ask() -> None:
+        found.append(await place.fetcher.sources(files, ()))
+
+    place.start(ask())
+
+    assert found == [{"f": ["n1"], "g": ["n1", "n2"], "h": []}]
+
+
+# --- asking --------------------------------------------------------------------------------------
+
+
+def test_a_small_file_is_fetched_unasked() -> None:
+    place = Place()
+
+    place.fetch(SMALL)
+
+    assert place.network.fetched == [("f", "n1")]
+    assert place.network.sent == []
+
+
+def test_nobody_is_asked_where_any_number_may_fetch() -> None:
+    place = Place(uploads_max=0)
+
+    place.fetch()
+
+    assert place.network.fetched == [("f", "n1")]
+    assert place.network.sent == []
+
+
+def test_a_large_file_is_fetched_when_its_holder_says_so() -> None:
+    place = Place()
+
+    fiber = place.fetch()
+    assert place.network.fetched == []
+    place.answer(MayFetch(1, "n1"))
+
+    assert place.network.fetched == [("f", "n1")]
+    assert place.ends() == [("n1", True)]
+    assert fiber.done()
+
+
+def test_a_node_that_was_named_is_asked_in_its_turn_and_both_are_told_of_the_end() -> None:
+    place = Place()
+
+    place.fetch()
+    place.answer(MayFetch(1, "n2"))
+    assert place.numbers() == [("n1", 1), ("n2", 2)]
+    assert place.network.fetched == []
+    place.answer(MayFetch(2, "n2"))
+
+    assert place.network.fetched == [("f", "n2")]
+    assert place.ends() == [("n2", True), ("n1", True)]
+
+
+def test_who_must_hold_on_asks_again_and_waits_as_long_as_it_is_answered() -> None:
+    place = Place(ask_again_seconds=10.0)
+
+    fiber = place.fetch()
+    for _ in range(2 * SILENT_ROUNDS):
+        place.answer(HoldOn(1))
+        place.pass_time(10.0)
+
+    assert not fiber.done()
+    assert place.numbers() == [("n1", 1)] * (2 * SILENT_ROUNDS + 1)
+
+
+def test_a_holder_that_says_nothing_is_given_up() -> None:
+    place = Place(ask_again_seconds=10.0)
+    ended: list[str] = []
+
+    async def fetch() -> None:
+        with pytest.raises(InputLost):
+            await place.fetcher.fetch(0.0, InputFile("f", LARGE, "p"), ["n1"])
+        ended.append("lost")
+
+    place.start(fetch())
+    place.pass_time(10.0 * SILENT_ROUNDS)
+
+    assert ended == ["lost"]
+    assert place.ends() == [("n1", False)]
+    assert place.fetcher.loose_ends()["questions for files"] == 0
+
+
+def test_of_two_holders_the_second_is_asked_if_the_first_does_not_serve() -> None:
+    place = Place()
+    first_asked = place.fetch(sources=("n1", "n2")) and place.numbers()[0][0]
+    other = "n2" if first_asked == "n1" else "n1"
+    place.network.silent.add(first_asked)
+
+    place.answer(MayFetch(1, first_asked))
+    place.answer(MayFetch(2, other))
+
+    assert place.network.fetched == [("f", other)]
+    assert place.ends() == [(first_asked, False), (other, True)]
+
+
+def test_an_answer_to_an_earlier_question_changes_nothing() -> None:
+    place = Place()
+
+    place.fetch()
+    place.answer(MayFetch(7, "n2"))
+
+    assert place.network.fetched == []
+    assert place.numbers() == [("n1", 1)]
+
+
+# --- how many at a time --------------------------------------------------------------------------
+
+
+def turns(place: Place, *sizes: int, urgencies: tuple[float, ...] = ()) -> list[VirtualFiber]:
+    urgent = urgencies or (0.0,) * len(sizes)
+    return [
+        place.start(place.fetcher.turn(urgency, InputFile(f"f{i}", size, "p")))
+        for i, (size, urgency) in enumerate(zip(sizes, urgent, strict=True))
+    ]
+
+
+def test_large_files_come_together_as_long_as_they_fit_the_window() -> None:
+    waiting = turns(Place(window_bytes=1000), 400, 400, 400)
+
+    assert [fiber.done() for fiber in waiting] == [True, True, False]
+
+
+def test_a_small_file_waits_for_no_large_one() -> None:
+    waiting = turns(Place(window_bytes=1000), 5000, SMALL)
+
+    assert [fiber.done() for fiber in waiting] == [True, True]
+
+
+def test_a_file_larger_than_the_window_comes_alone_among_large_ones() -> None:
+    place = Place(window_bytes=1000)
+    waiting = turns(place, 5000, 100)
+    assert [fiber.done() for fiber in waiting] == [True, False]
+
+    place.fetcher.over(InputFile("f0", 5000, "p"))
+    place.pass_time()
+
+    assert waiting[1].done()
+
+
+def test_the_most_urgent_file_is_next() -> None:
+    place = Place(transfers_max=1)
+    waiting = turns(place, 1, 1, 1, urgencies=(0.0, 5.0, 2.0))
+
+    place.fetcher.over(InputFile("f0", 1, "p"))
+    place.pass_time()
+
+    assert [fiber.done() for fiber in waiting] == [True, False, True]

@@ -1,0 +1,264 @@
+"""A node that is behind offers what waits and what runs late; whoever would be sooner gets it."""
+
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataward.errors import SettingError
+from dataward.model.events import WorkGiven
+from dataward.model.messages import Bid, Offer, OfferedTask
+from dataward.model.operations import Enqueue, Replicate, Shelf
+from dataward.node.offering import Offering, first_to_end, may_move, winners
+from node.fake_world import FakeWorld, a_queue_entry, a_task
+
+# --- decisions -----------------------------------------------------------------------------------
+
+
+def a_bid(node: str, *times: tuple[float, float], places: int = 1) -> Bid:
+    return Bid(node, 1, places, times)
+
+
+def test_a_task_goes_to_the_node_that_would_start_it_first() -> None:
+    bids = [a_bid("n1", (20.0, 30.0)), a_bid("n2", (5.0, 15.0))]
+
+    assert winners({"t": 60.0}, bids, ["t"], 0.5) == {"t": "n2"}
+
+
+def test_a_task_stays_where_it_would_start_no_later() -> None:
+    assert winners({"t": 10.0}, [a_bid("n1", (10.0, 20.0))], ["t"], 0.5) == {}
+
+
+def test_a_long_task_does_not_move_for_a_short_gain() -> None:
+    assert winners({"t": 60.0}, [a_bid("n1", (20.0, 120.0))], ["t"], 0.5) == {}
+
+
+def test_nobody_is_given_more_than_it_has_places_for() -> None:
+    bids = [a_bid("n1", (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), places=2)]
+
+    assert winners(dict.fromkeys("abc", 60.0), bids, list("abc"), 0.5) == {"a": "n1", "b": "n1"}
+
+
+@given(
+    st.lists(st.floats(0, 100), min_size=1, max_size=5),
+    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=4),
+)
+def test_nothing_moves_to_where_it_would_start_later(
+    waits: list[float], nodes: list[tuple[float, float]]
+) -> None:
+    order = [f"t{i}" for i in range(len(waits))]
+    bids = [
+        a_bid(f"n{i}", *[(start, start + run)] * len(waits), places=2)
+        for i, (start, run) in enumerate(nodes)
+    ]
+
+    given = winners(dict(zip(order, waits, strict=True)), bids, order, 0.5)
+
+    starts = {bid.node: bid.times[0][0] for bid in bids}
+    for task, node in given.items():
+        assert starts[node] < waits[order.index(task)]
+
+
+def test_as_long_as_all_goes_as_estimated_nothing_may_move() -> None:
+    assert not may_move(a_queue_entry(seconds=100.0, spread=0.5), 0.0)
+    assert may_move(a_queue_entry(seconds=100.0, spread=0.5), 60.0)
+    assert may_move(a_queue_entry(seconds=1.0, spread=inf), 0.0)
+
+
+def test_the_node_that_ends_first_makes_the_backup() -> None:
+    bids = [a_bid("n1", (0.0, 90.0)), a_bid("n2", (20.0, 50.0))]
+
+    assert first_to_end(bids) == (50.0, "n2")
+    assert first_to_end([]) is None
+
+
+def test_a_node_that_would_never_rest_is_refused() -> None:
+    with pytest.raises(SettingError, match="pause_seconds_min 0 would never rest"):
+        Offering(pause_seconds_min=0.0)
+
+
+# --- at a node -----------------------------------------------------------------------------------
+
+
+class Place(FakeWorld):
+    """Node n0 of four, with one core, whose mover runs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(nodes=4, cores=1, backups_max=1)
+        self.join()
+        self.mover = Offering(**{"neighbours": 4, **settings}).at(self.parts)
+        self.state.identity.join()
+
+    def moves(self) -> None:
+        for loop in self.mover.loops():
+            self.start(loop)
+
+    def waits(self, *tasks: str, spread: float = inf) -> None:
+        """These tasks wait here, each of ten seconds as far as is known."""
+        specs = [a_task(task, estimated_seconds=10.0, estimated_spread=spread) for task in tasks]
+        self.hold(*specs)
+        for number, spec in enumerate(specs):
+            self.state.queue.put(a_queue_entry(spec.id, float(number), seconds=10.0, spread=spread))
+
+    def runs(self, task: str = "runs", spread: float = inf, seconds: float = 10.0) -> None:
+        """This task runs here, and does not end."""
+        spec = a_task(task, estimated_seconds=seconds, estimated_spread=spread, backups_max=1)
+        self.hold(spec)
+        entry = a_queue_entry(task, seconds=seconds, spread=spread)
+        self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
+        self.state.attempts.stage(spec.id)
+        self.state.attempts.start(spec.id)
+
+    def bid(self, node: str, start: float, end: float, number: int = 1, tasks: int = 1) -> None:
+        self.mover.on_message(Bid(node, number, 1, ((start, end),) * tasks))
+        self.pass_time(1.0)
+
+    def offered(self) -> list[tuple[str, ...]]:
+        """The tasks of each offer, by what was sent to n1."""
+        return [
+            tuple(task.task for task in offer.tasks)
+            for node, offer in self.sent(Offer)
+            if node == "n1"
+        ]
+
+
+def test_tasks_that_wait_are_offered_to_others_the_most_urgent_first() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a", "b")
+
+    place.moves()
+
+    assert place.offered() == [("a", "b")]
+
+
+def test_a_task_goes_to_the_best_bidder_and_stays_there() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.moves()
+
+    place.bid("n1", 3.0, 4.0)
+
+    assert place.queue_of("n1") == ["a"]
+    ((entry,),) = [op.entries for op in place.asked(Enqueue) if op.node == "n1"]
+    assert entry.shelf is Shelf.KEPT
+    assert "a" not in place.state.queue
+    assert [event.tasks for event in place.told(WorkGiven)] == [("a",)]
+
+
+def test_a_task_stays_if_nobody_would_be_sooner() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.moves()
+
+    place.bid("n1", 300.0, 310.0)
+
+    assert "a" in place.state.queue
+    assert place.queue_of("n1") == []
+
+
+def test_a_node_that_runs_as_estimated_offers_nothing() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.waits("a", spread=0.0)
+
+    place.moves()
+
+    assert place.offered() == []
+
+
+def test_offers_become_rarer_while_nobody_is_sooner() -> None:
+    place = Place(pause_seconds_min=1.0, pause_seconds_max=8.0)
+    place.runs(seconds=1e6)
+    place.waits("a")
+
+    place.moves()
+    place.pass_time(40.0)
+
+    assert 5 <= len(place.offered()) <= 8
+
+
+def test_a_task_that_runs_late_is_backed_up_where_it_would_end_first() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(11.9)
+    assert place.offered() == []
+
+    place.pass_time(0.2)
+    assert place.offered() == [("runs",)]
+    place.bid("n1", 0.0, 10.0)
+
+    assert place.asked(Replicate) == [Replicate("runs", "n0", "n1")]
+    ((entry,),) = [op.entries for op in place.asked(Enqueue) if op.node == "n1"]
+    assert entry.replica
+
+
+def test_a_late_task_is_left_alone_if_nobody_would_end_sooner() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(12.1)
+
+    place.bid("n1", 100.0, 110.0)
+
+    assert place.asked(Replicate) == []
+
+
+# --- bids ----------------------------------------------------------------------------------------
+
+
+def an_offer(*inputs: tuple[str, int], seconds: float = 10.0) -> Offer:
+    return Offer("n3", 1, (OfferedTask("t", 1.0, seconds, 0.0, "", inputs),))
+
+
+def test_an_idle_node_could_start_at_once() -> None:
+    place = Place()
+
+    place.mover.on_message(an_offer())
+
+    assert place.sent(Bid) == [("n3", Bid("n0", 1, 1, ((0.0, 10.0),)))]
+
+
+def test_a_busy_node_could_start_when_its_core_is_free() -> None:
+    place = Place()
+    place.runs(spread=0.0, seconds=60.0)
+    place.pass_time(20.0)
+
+    place.mover.on_message(an_offer())
+
+    ((_, bid),) = place.sent(Bid)
+    assert bid.times == ((40.0, 50.0),)
+
+
+def test_staging_counts_as_far_as_is_known_how_fast_files_come() -> None:
+    place = Place()
+    place.state.learned.moved(10.0, 1000)  # a hundred bytes a second
+
+    place.mover.on_message(an_offer(("in", 500)))
+
+    ((_, bid),) = place.sent(Bid)
+    assert bid.times == ((5.0, 15.0),)
+
+
+def test_a_core_is_promised_to_one_at_a_time() -> None:
+    place = Place()
+
+    place.mover.on_message(an_offer())
+    place.mover.on_message(an_offer())
+
+    first, second = (bid.times[0][0] for _, bid in place.sent(Bid))
+    assert (first, second) == (0.0, 10.0)
+
+
+def test_a_node_that_drains_does_not_bid() -> None:
+    place = Place()
+    place.state.drain()
+
+    place.mover.on_message(an_offer())
+
+    assert place.sent(Bid) == []
