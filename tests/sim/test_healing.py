@@ -9,6 +9,7 @@ import pytest
 from dataward.cli.seed_trials import try_seed
 from dataward.cli.seed_workflows import Workflows
 from dataward.model.answers import Committed, Orphans
+from dataward.model.events import TaskReopened
 from dataward.model.messages import Message, WorkQueued
 from dataward.model.operations import (
     AddCopies,
@@ -278,6 +279,15 @@ def test_a_task_counts_as_reopened_even_if_the_node_died_before_it_could_tell() 
     assert tally.reopened == {"t0"}
 
 
+def test_a_reopening_that_several_replicas_tell_of_counts_once() -> None:
+    tally = HealingTally(Simulation(equal_tasks(1), uniform_platform(1), adage()))
+
+    for generation in (1, 1, 2):
+        tally.on_event(TaskReopened(0.0, "t0", generation))
+
+    assert tally.healing.reopened == 2
+
+
 def test_attempts_that_are_given_up_for_nothing_are_noticed() -> None:
     with pytest.raises(InvariantBroken, match="2 attempts were given up, but nothing happened"):
         check_healing(a_run(Healing(), interrupted=2), 7)
@@ -298,3 +308,10 @@ def test_every_rare_setting_is_drawn() -> None:
     movers = [impatient(STRATEGIES["adage"], seed).mover for seed in range(40)]
     assert {mover.neighbourhood for mover in movers} == set(Neighbourhood)
     assert {mover.replication for mover in movers} == {True, False}
+
+
+def test_replicas_are_few_or_many_and_made_at_once_or_after_a_moment() -> None:
+    drawn = [impatient(STRATEGIES["storage-affinity"], seed) for seed in range(40)]
+
+    assert {strategy.settings.backups_max for strategy in drawn} == {1, 2, 100}
+    assert {strategy.mover.idle_seconds for strategy in drawn} == {0.0, 0.25}
