@@ -16,12 +16,14 @@ def main() -> None:
     given = _parser().parse_args()
     project = Project(REPOSITORY, tuple(r for r in ROOMS if r.name in given.rooms))
     if given.list:
-        for mutant in islice(draw(project.root, project.rooms, given.seed), given.count):
+        mutants = draw(project.root, project.rooms, given.seed, given.files)
+        for mutant in islice(mutants, given.count):
             print(f"{mutant.file}:{mutant.line}  {mutant.before} -> {mutant.after}")
         return
     options = Options(
         count=given.count,
         seed=given.seed,
+        files=tuple(given.files),
         workers=given.workers,
         with_seeds=given.with_seeds,
         again=given.again,
@@ -38,6 +40,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of the draw; default: 1")
     parser.add_argument(
         "--rooms", nargs="+", choices=names, default=names, metavar="ROOM", help=", ".join(names)
+    )
+    parser.add_argument(
+        "--files",
+        nargs="+",
+        default=(),
+        metavar="PATTERN",
+        help="only these files of the rooms, such as node/lease.py or 'live/depot*.py'",
     )
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="at a time; default: all cores"

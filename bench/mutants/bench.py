@@ -36,6 +36,8 @@ class Options:
 
     count: int = 300
     seed: int = 1
+    # Patterns of the files to draw from, as ``PurePath.match`` reads them; none: all of the rooms.
+    files: tuple[str, ...] = ()
     workers: int = 1
     with_seeds: bool = False
     # Try again what is known to have survived and was not judged: tests may have come since.
@@ -67,8 +69,9 @@ class Campaign:
         The draw is from a copy, so that nobody who edits the project meanwhile is in the way.
         """
         origin = Copy(self.project.root, self.kept / "copies" / "0", self.fence)
-        mutants = draw(origin.root, self.project.rooms, self.options.seed)
-        self.drawn = list(islice(mutants, self.options.count))
+        options = self.options
+        mutants = draw(origin.root, self.project.rooms, options.seed, options.files)
+        self.drawn = list(islice(mutants, options.count))
         left = [mutant for mutant in self.drawn if not self._is_settled(mutant)]
         if left:
             self._say_what_is_left(len(left))

@@ -7,10 +7,10 @@ edit elsewhere changes neither the other lots nor what is known of the mutants t
 import ast
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePath
 from random import Random
 
 from bench.mutants.mutations import Edit, edits
@@ -57,14 +57,21 @@ class Lot:
     turns: Iterator[Edit]
 
 
-def draw(root: Path, rooms: Iterable[Room], seed: int) -> Iterator[Mutant]:
+def draw(
+    root: Path, rooms: Iterable[Room], seed: int, patterns: Sequence[str] = ()
+) -> Iterator[Mutant]:
     """One mutant of each statement in the order of their lots, then a second one of each, ...
 
     The order of the draw depends on nothing but the seed and the sources: the first twenty are the
-    same however many are asked for.
+    same however many are asked for. With ``patterns`` only files that match one of them are drawn
+    from, in the order in which the whole draw has their mutants.
     """
     lots = [
-        lot for room in rooms for file in room.files(root) for lot in _lots(root, room, file, seed)
+        lot
+        for room in rooms
+        for file in room.files(root)
+        if not patterns or any(map(PurePath(file).match, patterns))
+        for lot in _lots(root, room, file, seed)
     ]
     lots.sort(key=lambda lot: (lot.drawn, lot.file, lot.lines))
     seen: set[Identity] = set()

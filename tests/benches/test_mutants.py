@@ -8,7 +8,7 @@ from bench.mutants.draw import draw
 from bench.mutants.mutations import edits
 from bench.mutants.rooms import ROOMS, SEEDED
 from bench.mutants.source import Source, statements
-from benches.tiny_project import drawn
+from benches.tiny_project import ROOM, a_project, drawn
 
 SEVERAL = "def f(a, b):\n" + "".join(f"    g(a + {n}, b)\n" for n in range(2, 12))
 
@@ -45,6 +45,18 @@ def test_an_edit_elsewhere_changes_neither_the_order_of_the_draw_nor_its_mutants
 
     others = [mutant.after for mutant in after if mutant.line != 2]
     assert others[:10] == [mutant.after for mutant in before[:10]]
+
+
+def test_a_draw_from_some_files_has_their_mutants_of_the_whole_draw_in_its_order(tmp_path):
+    root = a_project(tmp_path, SEVERAL).root
+    for name in ("sums_too.py", "others.py"):
+        (root / "src/tiny" / name).write_text(SEVERAL)
+    whole = list(draw(root, [ROOM], seed=1))
+
+    some = list(draw(root, [ROOM], 1, ["tiny/sums*.py"]))
+
+    assert some == [m for m in whole if m.file != "src/tiny/others.py"]
+    assert len({m.file for m in some}) == 2
 
 
 def test_no_mutant_is_drawn_twice(tmp_path):
