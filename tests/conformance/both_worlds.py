@@ -18,7 +18,7 @@ from dataward.kernel import AsyncioKernel, VirtualKernel
 from dataward.kernel.realtime import new_event_loop
 from dataward.live import depot_disk
 from dataward.live.backlog import Backlog
-from dataward.live.depot_disk import DepotDisk, Place, files_in_depot
+from dataward.live.depot_disk import DepotDisk, Place, clear_incoming, files_in_depot
 from dataward.live.local_network import LocalNetwork, Wires
 from dataward.live.orders import Written
 from dataward.live.sandbox import place_in_depot, put_in_depot
@@ -184,7 +184,9 @@ class LiveWorld:
 
     def reopen(self, node: str) -> None:
         """Start the node's disk again, as the next run does: the store knows names and digests."""
-        contents = {p.digest: p for p in files_in_depot(self.directory / "depot" / node)}
+        depot = self.directory / "depot" / node
+        clear_incoming(depot)
+        contents = {p.digest: p for p in files_in_depot(depot)}
         held = {
             file: contents[digest] for file, digest in self._digests.items() if digest in contents
         }

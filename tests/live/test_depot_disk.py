@@ -11,7 +11,7 @@ from blake3 import blake3
 from dataward.kernel import AsyncioKernel
 from dataward.live import depot_disk
 from dataward.live.backlog import Backlog
-from dataward.live.depot_disk import DepotDisk, Place, files_in_depot
+from dataward.live.depot_disk import DepotDisk, Place, clear_incoming, files_in_depot
 from dataward.live.local_network import Wires
 from dataward.live.orders import Written
 from dataward.live.sandbox import put_in_depot
@@ -95,8 +95,20 @@ def test_what_was_only_on_its_way_into_a_depot_is_not_in_it(threads, backlog):
     (incoming / "x-1").write_bytes(b"half")
 
     assert digests_in(disk.directory) == set()
-    assert not list(incoming.iterdir())
+    assert [path.name for path in incoming.iterdir()] == ["x-1"]
     assert digests_in("nowhere") == set()
+
+
+def test_what_was_on_its_way_into_a_depot_can_be_removed(threads, backlog):
+    disk = a_disk("n0", threads, backlog)
+    incoming = Path(disk.directory) / "incoming"
+    incoming.mkdir()
+    (incoming / "x-1").write_bytes(b"half")
+
+    clear_incoming(Path(disk.directory))
+    clear_incoming(Path("nowhere"))
+
+    assert not list(incoming.iterdir())
 
 
 def test_a_file_that_may_be_written_to_is_not_believed(threads, backlog):

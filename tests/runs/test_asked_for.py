@@ -16,6 +16,8 @@ from runs.real_runs import (
     end_of,
     hashes,
     interrupt,
+    outlives_many_looks,
+    processes_in,
     started,
 )
 
@@ -235,7 +237,8 @@ def test_a_dry_run_says_what_would_run_and_what_perhaps(run):
     run(two_branches())
     ran()
     Path("in").write_text("2\n")
-    before = hashes(RUN_DIRECTORY)
+    os.utime("in", (0, 0))  # old enough for its digest to be worth keeping
+    before = everything_in(RUN_DIRECTORY)
 
     end = run(two_branches(), "--dry-run")
 
@@ -243,10 +246,59 @@ def test_a_dry_run_says_what_would_run_and_what_perhaps(run):
     assert facts["due"] == {"first": "its input 'in' has changed"}
     assert facts["perhaps"] == ["left", "right", "last"]
     assert ran() == []
-    after = hashes(RUN_DIRECTORY)
-    assert {name: after[name] for name in before if name != "digests"} == {
-        name: digest for name, digest in before.items() if name != "digests"
+    assert everything_in(RUN_DIRECTORY) == before
+
+
+def everything_in(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file and directory below a directory by name, with its mode and content."""
+    return {
+        str(path.relative_to(directory)): (
+            path.stat().st_mode,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in sorted(directory.rglob("*"))
     }
+
+
+def one_then_another_that_waits() -> WorkflowBuilder:
+    wf = WorkflowBuilder("two")
+    wf.command("echo 1 > one", outputs=["one"], id="first")
+    wait = f"echo > {Path.cwd()}/began; cat {Path.cwd()}/go"
+    wf.command(f"cat one > two; {wait}", inputs=["one"], outputs=["two"], id="second")
+    return wf
+
+
+def test_a_dry_run_after_one_that_was_killed_leaves_everything_as_it_is(run):
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+    process = started(arguments_for(one_then_another_that_waits(), []))
+    Path("began").read_bytes()  # waits until the second task writes to it
+    process.kill()
+    process.communicate()
+    assert not any(map(outlives_many_looks, processes_in(RUN_DIRECTORY)))
+    (RUN_DIRECTORY / "depot/n0/incoming").mkdir()
+    (RUN_DIRECTORY / "depot/n0/incoming/17.1").write_text("half of it")
+    with open(RUN_DIRECTORY / "store/journal", "ab") as journal:
+        journal.write(b"an unfinished frame")
+    before = everything_in(RUN_DIRECTORY)
+
+    end = run(one_then_another_that_waits(), "--dry-run")
+
+    assert list(json.loads(end.out)["due"]) == ["second"]
+    assert everything_in(RUN_DIRECTORY) == before
+
+
+def test_a_dry_run_during_a_run_says_that_the_directory_is_in_use(run):
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+    process = started(arguments_for(one_then_another_that_waits(), []))
+    Path("began").read_bytes()
+
+    end = run(one_then_another_that_waits(), "--dry-run", text=True)
+
+    Path("go").write_bytes(b"")
+    assert f"is in use by process {process.pid}" in end.err
+    assert end_of(process).code == 0
 
 
 # --- programs ------------------------------------------------------------------------------------

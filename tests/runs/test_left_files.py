@@ -60,6 +60,17 @@ def test_looking_for_it_without_leave_changes_nothing(stored):
     assert Path(stored.path).stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.parametrize("may_remove", [True, False])
+def test_what_was_still_coming_in_is_removed_if_that_is_allowed(stored, may_remove):
+    incoming = DIRECTORY.depot / "n0" / "incoming" / "17.1"
+    incoming.parent.mkdir()
+    incoming.write_text("half of it")
+
+    assert left(may_remove=may_remove).presence("o", DIGEST) is Presence.THERE
+
+    assert incoming.exists() is not may_remove
+
+
 def test_a_published_result_is_the_users_also_if_the_depot_still_has_it(stored):
     path = publish(stored)
 
@@ -89,3 +100,12 @@ def test_what_was_published_leaves_the_depot_in_the_end(stored):
 
     assert not Path(stored.path).exists()
     assert path.read_text() == CONTENT
+
+
+def test_what_was_still_coming_in_is_gone_when_a_run_has_ended(stored):
+    (DIRECTORY.depot / "n0" / "incoming").mkdir()
+    (DIRECTORY.depot / "n0" / "incoming" / "17.1").write_text("half of it")
+
+    trim_depots(DIRECTORY.depot, {}, budget_bytes=1e9)
+
+    assert not DIRECTORY.depot.exists()

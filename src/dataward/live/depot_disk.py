@@ -288,17 +288,19 @@ def _sync_and_name(path: str, depot: str) -> tuple[str, str]:
     return digest, place
 
 
+def clear_incoming(depot: Path) -> None:
+    """Remove what was still coming into a depot directory when its process ended."""
+    for left in (depot / "incoming").glob("*"):
+        left.unlink()
+
+
 def files_in_depot(depot: Path) -> Iterator[Place]:
     """The files in a depot directory, with the digests that their names tell.
 
-    What was still coming in when a process ended is removed. Files that may be written to are left
-    out: see `published_in_depot`.
+    Files that may be written to are left out: see `published_in_depot`.
     """
-    if not depot.is_dir():
-        return
-    for left in (depot / "incoming").glob("*"):
-        left.unlink()
-    yield from (place for place, is_writable in _listed(depot) if not is_writable)
+    if depot.is_dir():
+        yield from (place for place, is_writable in _listed(depot) if not is_writable)
 
 
 def published_in_depot(depot: Path) -> Iterator[Place]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
-from dataward.live.depot_disk import files_in_depot, published_in_depot
+from dataward.live.depot_disk import clear_incoming, files_in_depot, published_in_depot
 from dataward.model.quantities import parse_bytes
 from dataward.model.workflow import FileId, TaskId
 from dataward.runs.outcomes import Outcome
@@ -93,6 +93,7 @@ def trim_depots(depots: Path, outcomes: Mapping[TaskId, Outcome], budget_bytes: 
     for depot in sorted(depots.iterdir()) if depots.is_dir() else ():
         for place in published_in_depot(depot):
             os.unlink(place.path)  # it is in outputs/
+        clear_incoming(depot)
         for place in files_in_depot(depot):
             file = FileId(place.path)
             gone = [file]

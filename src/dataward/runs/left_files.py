@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from dataward.live.depot_disk import Place, files_in_depot, published_in_depot
+from dataward.live.depot_disk import Place, clear_incoming, files_in_depot, published_in_depot
 from dataward.live.packed_tree import tree_fingerprint
 from dataward.live.sandbox import EXECUTABLE, READ_ONLY
 from dataward.model.directories import is_directory
@@ -19,8 +19,9 @@ from dataward.runs.run_directory import RunDirectory
 class LeftFiles:
     """Looks for files by content, in the depots and among the outputs of a run directory.
 
-    A file in a depot that does not hold what its name says is removed, if that is allowed. One that
-    may be written to counts only if nobody else has it: it was to be published, but was not.
+    If that is allowed, files in a depot that do not hold what their names say are removed, and what
+    was still coming in is too. A file that may be written to counts only if nobody else has it: it
+    was to be published, but was not.
     """
 
     def __init__(
@@ -83,6 +84,9 @@ class LeftFiles:
     @cached_property
     def _depots(self) -> dict[str, list[Place]]:
         """The files in the depots by the digests they are called by, also of other runs' nodes."""
+        if self._may_remove:
+            for depot in self._depot_directories():
+                clear_incoming(depot)
         return self._by_digest(files_in_depot)
 
     @cached_property
@@ -90,8 +94,12 @@ class LeftFiles:
         return self._by_digest(published_in_depot)
 
     def _by_digest(self, files_in: Callable[[Path], Iterable[Place]]) -> dict[str, list[Place]]:
-        root, found = self._directory.depot, dict[str, list[Place]]()
-        for depot in sorted(root.iterdir()) if root.is_dir() else ():
+        found: dict[str, list[Place]] = {}
+        for depot in self._depot_directories():
             for place in files_in(depot):
                 found.setdefault(place.digest, []).append(place)
         return found
+
+    def _depot_directories(self) -> list[Path]:
+        root = self._directory.depot
+        return sorted(root.iterdir()) if root.is_dir() else []

@@ -139,14 +139,13 @@ class Preparer:
                 str(absolute), size_bytes, self._seen.digest_as(file, absolute), True
             )
             yield done
-        self._seen.save()  # if there is no directory yet, nothing is saved
 
     @property
     def input_count(self) -> int:
         return len(self._needed)
 
     def foresee(self, outcomes: Mapping[TaskId, Outcome]) -> Decision:
-        """Decide as `prepare` does, and leave everything as it is."""
+        """Decide as `prepare` does, and leave everything on the disk as it is."""
         left = LeftFiles(self._directory, self._seen, may_remove=False)
         return self._decide(outcomes, left, self._forced)
 
@@ -171,6 +170,7 @@ class Preparer:
         ``outputs/`` has it, with that content. Content is read again unless the file's size and
         times are those it had when its content was last known.
         """
+        self._seen.save()  # of the inputs: whatever stops the run, they need not be read again
         left = LeftFiles(self._directory, self._seen)
         decision = self._decide(outcomes, left, self._forced.difference(complete))
         outside = {**self.inputs, **self._read_from_earlier(decision, left)}

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dataward.errors import FormatError, OwnFaultError
 from dataward.kernel.realtime import AsyncioKernel
@@ -45,6 +46,7 @@ from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import CommittedTask, EmbeddedStore
+from dataward.stores.journal import check_unused
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often
@@ -385,12 +387,19 @@ def gather_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
 
 
 def peek_at_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
-    """The same, with everything left as it is."""
+    """The same, with everything left as it is. Raises DirectoryInUse.
+
+    A store that is opened cuts off what is unfinished, so a copy of it is opened.
+    """
     outcomes = load_outcomes(directory.outcomes)
     if not directory.store.is_dir():
         return outcomes
-    with _opened_again(directory.store) as store:
-        return _merged(store.committed(), outcomes, _last_history(directory))
+    check_unused(directory.store)
+    with TemporaryDirectory() as place:
+        copy = Path(place) / "store"
+        shutil.copytree(directory.store, copy)
+        with _opened_again(copy, named=directory.store) as store:
+            return _merged(store.committed(), outcomes, _last_history(directory))
 
 
 def _last_history(directory: RunDirectory) -> RunHistory:
@@ -401,12 +410,15 @@ def _last_history(directory: RunDirectory) -> RunHistory:
 
 
 @contextmanager
-def _opened_again(path: Path) -> Iterator[EmbeddedStore]:
+def _opened_again(path: Path, named: Path | None = None) -> Iterator[EmbeddedStore]:
+    """The store in this directory; an error tells of ``named``, of which the store is a copy."""
+    original = named or path
     try:
         store = EmbeddedStore(path, lambda: inf, AsyncioKernel())
     except FormatError as error:
-        remedy = f"remove {path}: tasks of which only it knows then run again"
-        raise FormatError(error.source, error.problem, place=error.place, remedy=remedy) from error
+        source = error.source.replace(str(path), str(original))
+        remedy = f"remove {original}: tasks of which only it knows then run again"
+        raise FormatError(source, error.problem, place=error.place, remedy=remedy) from error
     with store:
         yield store
 

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 from struct import Struct
 
@@ -62,8 +62,7 @@ class DirectoryLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.seek(0)
-            holder = self._file.read(20).decode(errors="replace").strip()
+            holder = _holder_in(self._file)
             self._file.close()
             raise DirectoryInUse(directory, holder) from None
         with suppress(OSError):  # the pid only informs: with a full disk the lock still counts
@@ -72,6 +71,19 @@ class DirectoryLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def check_unused(directory: Path) -> None:
+    """Raise DirectoryInUse if a process has locked the directory; nothing there is changed."""
+    if is_locked(directory):
+        with open(directory / "lock", "rb", buffering=0) as file:
+            raise DirectoryInUse(directory, _holder_in(file))
+
+
+def _holder_in(file: FileIO) -> str:
+    """The process that a lock file names, or "" if it names none."""
+    file.seek(0)
+    return file.read(20).decode(errors="replace").strip()
 
 
 def is_locked(directory: Path) -> bool:
