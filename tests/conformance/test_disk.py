@@ -134,6 +134,28 @@ def test_what_was_recalled_survives_a_power_cut(world):
     assert found_whole(world) == ["a"]
 
 
+def test_what_was_recalled_from_another_depot_survives_a_power_cut(live):
+    left = live.leave("n1", "a", b"one")
+    assert live.disks["n0"].recall(left, "t")
+    assert live.disks["n0"].files() == [StoredFile("a", 3, "t", True, left.digest)]
+
+    live.cut_power("n0")
+
+    assert found_whole(live) == ["a"]
+
+
+def test_what_cannot_be_made_safe_is_not_recalled_from_another_depot(live):
+    left = live.leave("n1", "a", b"one")
+    live.fill_up("n0")
+
+    assert not live.disks["n0"].recall(left, "t")
+
+    assert files(live) == {}
+    assert live.count_of_stray_files("n0") == 0
+    live.empty_out("n0")
+    assert live.disks["n0"].recall(left, "t")
+
+
 def test_a_new_disk_over_the_same_storage_has_the_same_files_in_the_same_order(world):
     store(world, "t", b=b"one")
     store_large(world, "u", a=b"two")

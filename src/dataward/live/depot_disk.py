@@ -10,6 +10,9 @@ How an output comes here and is made to survive a power cut:
    and renamed to their places, and the depot's directory is synced, all in a thread.
 3. `sync` writes the others through to the disk, many at a time, and then the depot's directory,
    which has their names. The node's committer awaits it before it tells the store of any of them.
+
+An output that an earlier run left is safe already. If it is in another node's depot, `recall` gives
+it a name here too, and syncs that name at once.
 """
 
 import asyncio
@@ -137,13 +140,18 @@ class DepotDisk:
         place = self._earlier.get(file.id)
         if place is None or place.digest != file.digest or not os.path.exists(place.path):
             return False
-        if place.outside or os.path.dirname(place.path) == self.directory:
-            self._add(file.id, place, _Source(task, True))
-            return True
-        try:
-            self.copy_from(file.id, place, task)
-        except TransferFailed:
-            return False
+        if not place.outside and os.path.dirname(place.path) != self.directory:
+            try:
+                place = self._linked(place)
+            except OSError:
+                return False
+            try:
+                # Here and not in a thread: only nodes that share a machine have each other's files.
+                _sync_all([place.path], self.directory)
+            except OSError:
+                self._backlog.add(partial(_remove, place.path))
+                return False
+        self._add(file.id, place, _Source(task, True))
         return True
 
     async def _store_large(self, path: str) -> tuple[str, str]:
@@ -241,16 +249,20 @@ class DepotDisk:
     def copy_from(self, file: FileId, place: Place, owner: str) -> Place:
         """The place of a new copy of another depot's file: on one disk, a second name for it."""
         if not place.outside:
-            self._copies += 1  # no name twice: an earlier copy may be about to be removed
-            own = place_in_depot(self.directory, place.digest, f"{self._own_word}-{self._copies}")
             try:
-                os.link(place.path, own)
+                place = self._linked(place)
             except OSError as error:
                 problem = error.strerror or str(error)
                 raise TransferFailed(f"{file!r} cannot be copied: {problem}") from error
-            place = replace(place, path=own)
         self._add(file, place, _Source(owner, False))
         return place
+
+    def _linked(self, place: Place) -> Place:
+        """A second name, in this depot, for a file of another depot. Raises OSError."""
+        self._copies += 1  # no name twice: an earlier copy may be about to be removed
+        own = place_in_depot(self.directory, place.digest, f"{self._own_word}-{self._copies}")
+        os.link(place.path, own)
+        return replace(place, path=own)
 
     def _add(self, file: FileId, place: Place, source: _Source) -> None:
         known = self._places.get(file)
