@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataward.errors import FormatError, OutputError
+from dataward.model.launch import Launch
 from dataward.model.operations import Earlier, InputFile, OutputFile, TaskSpec
 from dataward.runs.outcomes import (
     Made,
@@ -33,7 +34,8 @@ from runs.plain_machine import (
 # --- recipes -------------------------------------------------------------------------------------
 
 WORDS = st.lists(st.text(alphabet="ab \0'é", max_size=3), max_size=3)
-RECIPES = st.tuples(WORDS, st.frozensets(st.sampled_from(["x", "y", "x y"])), st.sampled_from("ab"))
+LAUNCHES = st.sampled_from([None, Launch(stdin="x"), Launch(stdout="x"), Launch(env=(("x", "y"),))])
+RECIPES = st.tuples(WORDS, st.frozensets(st.sampled_from(["x", "y", "x y"])), LAUNCHES)
 
 
 @given(RECIPES, RECIPES)
@@ -43,11 +45,13 @@ def test_recipes_are_the_same_only_if_all_their_words_are(one, other):
 
 def test_a_recipe_is_the_same_in_every_release():
     """Else an upgrade would run everything again: then VERSION must grow, to say so."""
-    recipe = recipe_of(("sort", "-u", "all"), ("sorted",), "")
+    plain = recipe_of(("sort", "-u", "all"), ("sorted",))
+    printed = recipe_of(("sort", "-u", "all"), ("sorted",), Launch(stdout="sorted"))
 
-    assert recipe == (
+    assert plain == (
         "36b862408d98b46db2b749f655c80bdd962151a8dae5e0fea118e747436d4fb41f94cbf313b3ce23257a7251ea0fc95a"
     )
+    assert printed == plain + "0a68525d4b647ced0d0758cd372568ec"
 
 
 # --- from committed tasks ------------------------------------------------------------------------

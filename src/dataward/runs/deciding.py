@@ -111,7 +111,7 @@ def _changes(workflow: Workflow, known: KnownBefore) -> dict[int, str]:
     found: dict[int, str] = {}
     for task, id in enumerate(workflow.task_ids):
         launch = workflow.launches.get(task)
-        recipe = recipe_of(workflow.commands[task] or (), writes[task], launch=launch)
+        recipe = recipe_of(workflow.commands[task] or (), writes[task], launch)
         if id in known.forced:
             found[task] = FORCED
         elif (change := _change(known.outcomes.get(id), recipe, reads[task], writes[task])) or (

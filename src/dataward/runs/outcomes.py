@@ -28,6 +28,7 @@ _RUN_ALL_AGAIN = "remove it, and every task runs again"
 
 _PART_CHARACTERS = 32  # 16 bytes of digest: enough that no two parts are equal by accident
 _PARTS = ("command has", "list of outputs has", "settings have", "streams or variables have")
+_NO_SETTINGS = ""  # nothing sets any, but without this part every known recipe would be another
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
@@ -47,17 +48,14 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 def recipe_of(
-    command: Sequence[str],
-    outputs: Iterable[FileId],
-    settings: str = "",
-    launch: Launch | None = None,
+    command: Sequence[str], outputs: Iterable[FileId], launch: Launch | None = None
 ) -> str:
     """A digest of how a task is run; neither its order of outputs nor its id matters.
 
     It is one digest for each of `_PARTS`, so that two recipes tell which part is different. The
     last part is missing if the task has no launch.
     """
-    parts: list[object] = [list(compared(command)), sorted(outputs), settings]
+    parts: list[object] = [list(compared(command)), sorted(outputs), _NO_SETTINGS]
     if launch is not None:
         parts.append(launch)
     return "".join(
@@ -111,7 +109,7 @@ def outcomes_of(
         if was_recalled and before is not None:
             found[spec.id] = before
         elif all(digest for _, digest in inputs) and all(known.get(file) for file in declared):
-            recipe = recipe_of(spec.command, declared, launch=spec.launch)
+            recipe = recipe_of(spec.command, declared, spec.launch)
             found[spec.id] = Outcome(recipe, inputs, outputs, *(made or ()))
     return found
 
