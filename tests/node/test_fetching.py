@@ -199,3 +199,21 @@ def test_the_most_urgent_file_is_next() -> None:
     place.pass_time()
 
     assert [fiber.done() for fiber in waiting] == [True, False, True]
+
+
+def test_one_cancelled_while_it_waits_for_a_transfer_has_no_turn_and_no_share_of_the_window() -> None:
+    place = Place(window_bytes=1000, transfers_max=1)
+    turns(place, 400)
+    had_their_turns = []
+
+    async def wait_and_fetch() -> None:
+        await place.fetcher.turn(0.0, InputFile("f", 600, "p"))
+        had_their_turns.append("f")
+
+    waiting = place.start(wait_and_fetch())
+    waiting.cancel()
+    place.pass_time()
+
+    assert had_their_turns == []
+    place.fetcher.over(InputFile("f0", 400, "p"))
+    assert [fiber.done() for fiber in turns(place, 1000)] == [True]

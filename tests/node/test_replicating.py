@@ -23,6 +23,7 @@ from dataward.model.operations import (
     TakeOver,
 )
 from dataward.model.states import TaskState
+from dataward.node.identity import Holding
 from dataward.node.pulling import PullMover
 from dataward.node.replicating import Replicating
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -337,6 +338,25 @@ def test_a_task_that_comes_anew_while_the_store_says_that_it_ended_is_kept() -> 
     assert "a" in place.state.identity.holdings
     place.hears(Ask("n1", 1))
     assert place.given() == {"n1": ["a", "a"]}
+
+
+def test_a_task_that_left_and_comes_anew_while_the_store_says_that_it_ended_is_kept() -> None:
+    place = Place()
+    place.keeps(a="n1")
+    place.hears(Ask("n2", 1))
+    place.pass_time(1.0)
+    place.store.will_answer(Replicate, Standing("a", TaskState.COMPLETE, 1))
+    place.store.answers.clear()
+    place.hears(Ask("n2", 1))
+
+    entry = place.state.pool.take("a")
+    place.state.identity.holdings["a"] = Holding(entry, ticket=99)
+    place.state.put(entry)
+    place.store.answers.set()
+    place.pass_time()
+
+    assert "a" in place.state.pool
+    assert place.let_go() == []
 
 
 def test_a_node_that_was_given_everything_is_given_what_comes_later() -> None:
