@@ -11,7 +11,7 @@ from dataward.model.answers import Standing
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Occasion, TaskFinished
 from dataward.model.ids import CLIENT, NOBODY
-from dataward.model.messages import Stop, TellChildren, WorkQueued
+from dataward.model.messages import Stock, Stop, TellChildren, WorkQueued
 from dataward.model.operations import (
     AddCopies,
     Begin,
@@ -29,7 +29,7 @@ from dataward.model.operations import (
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
 from dataward.node import client as module
-from dataward.node.client import Client, task_specs
+from dataward.node.client import Client, files_ahead, task_specs
 from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
 from dataward.plan.adage import Plan
 from dataward.plan.estimates import EXACT, Estimated, as_estimated
@@ -135,6 +135,20 @@ def test_a_task_brings_its_command_if_it_has_one() -> None:
     found = task_specs(certain(wf.build()), plan, NODES, backups_max=0)
 
     assert [spec.command for spec in found] == [("echo", "hello"), ()]
+
+
+def test_each_node_is_told_which_inputs_to_bring_in_ahead_in_the_order_of_the_plan() -> None:
+    workflow = a_diamond()
+    index = {file: number for number, file in enumerate(workflow.file_ids)}
+    ahead = ((index["in"], 1), (index["c"], 0), (index["d"], 1))
+    plan = Plan(np.zeros(4), np.zeros(4, dtype=np.int32), None, ahead=ahead)
+
+    found = files_ahead(workflow, plan, NODES, {"in": "abc"})
+
+    assert found == {
+        "n1": Stock((InputFile("in", 5, "", "abc"), InputFile("d", 40, ""))),
+        "n0": Stock((InputFile("c", 30, ""),)),
+    }
 
 
 # --- submitting ----------------------------------------------------------------------------------

@@ -134,6 +134,25 @@ def test_a_holder_that_says_nothing_is_given_up() -> None:
     assert place.fetcher.loose_ends()["questions for files"] == 0
 
 
+def test_while_a_file_comes_all_who_sent_us_on_hear_again_that_we_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = Place(ask_again_seconds=10.0)
+
+    async def never_ends(file: InputFile, source: str) -> None:
+        await place.wait_for_ever()
+
+    monkeypatch.setattr(place.network, "fetch", never_ends)
+    place.fetch()
+    place.answer(MayFetch(1, "n2"))
+    place.answer(MayFetch(2, "n2"))
+    assert place.numbers() == [("n1", 1), ("n2", 2)]
+
+    place.pass_time(10.0)
+
+    assert place.numbers()[2:] == [("n1", 1), ("n2", 2)]
+
+
 def test_of_two_holders_the_second_is_asked_if_the_first_does_not_serve() -> None:
     place = Place()
     first_asked = place.fetch(sources=("n1", "n2")) and place.numbers()[0][0]
@@ -201,7 +220,9 @@ def test_the_most_urgent_file_is_next() -> None:
     assert [fiber.done() for fiber in waiting] == [True, False, True]
 
 
-def test_one_cancelled_while_it_waits_for_a_transfer_has_no_turn_and_no_share_of_the_window() -> None:
+def test_one_cancelled_while_it_waits_for_a_transfer_has_no_turn_and_no_share_of_the_window() -> (
+    None
+):
     place = Place(window_bytes=1000, transfers_max=1)
     turns(place, 400)
     had_their_turns = []

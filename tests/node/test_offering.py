@@ -67,6 +67,13 @@ def test_as_long_as_all_goes_as_estimated_nothing_may_move() -> None:
     assert may_move(a_queue_entry(seconds=1.0, spread=inf), 0.0)
 
 
+def test_a_task_may_move_if_its_node_is_behind_by_five_seconds_and_a_tenth_of_its_run() -> None:
+    entry = a_queue_entry(seconds=100.0, spread=0.5)
+
+    assert not may_move(entry, 15.0)
+    assert may_move(entry, 15.1)
+
+
 def test_the_node_that_ends_first_makes_the_backup() -> None:
     bids = [a_bid("n1", (0.0, 90.0)), a_bid("n2", (20.0, 50.0))]
 
@@ -83,10 +90,10 @@ def test_a_node_that_would_never_rest_is_refused() -> None:
 
 
 class Place(FakeWorld):
-    """Node n0 of four, with one core, whose mover runs."""
+    """Node n0, of four unless said otherwise, with one core, whose mover runs."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(nodes=4, cores=1, backups_max=1)
+    def __init__(self, *, nodes: int = 4, **settings: Any) -> None:
+        super().__init__(nodes=nodes, cores=1, backups_max=1)
         self.join()
         self.mover = Offering(**{"neighbours": 4, **settings}).at(self.parts)
         self.state.identity.join()
@@ -132,6 +139,30 @@ def test_tasks_that_wait_are_offered_to_others_the_most_urgent_first() -> None:
     place.moves()
 
     assert place.offered() == [("a", "b")]
+
+
+def test_an_offer_says_who_offers_and_what_others_must_know_of_the_task() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+
+    place.moves()
+
+    assert sorted(place.sent(Offer)) == [
+        (node, Offer("n0", 1, (OfferedTask("a", 0.0, 10.0, inf, "", ()),)))
+        for node in ("n1", "n2", "n3")
+    ]
+
+
+def test_a_task_that_comes_is_offered_at_once() -> None:
+    place = Place()
+    place.runs()
+    place.moves()
+
+    place.waits("a")
+    place.pass_time()
+
+    assert place.offered() == [("a",)]
 
 
 def test_a_task_goes_to_the_best_bidder_and_stays_there() -> None:
@@ -196,6 +227,18 @@ def test_a_task_that_runs_late_is_backed_up_where_it_would_end_first() -> None:
     assert place.asked(Replicate) == [Replicate("runs", "n0", "n1")]
     ((entry,),) = [op.entries for op in place.asked(Enqueue) if op.node == "n1"]
     assert entry.replica
+    assert entry.shelf is Shelf.KEPT
+    assert [(event.target, event.tasks) for event in place.told(WorkGiven)] == [("n1", ("runs",))]
+
+
+def test_a_node_without_neighbours_waits_for_no_bids() -> None:
+    place = Place(nodes=1)
+    place.runs()
+    place.waits("a")
+
+    place.moves()
+
+    assert place.mover.loose_ends() == {"offers under way": 0}
 
 
 def test_a_late_task_is_left_alone_if_nobody_would_end_sooner() -> None:

@@ -213,6 +213,17 @@ def test_a_task_that_has_ended_is_not_replicated_and_not_asked_for_again() -> No
     assert [op.task for op in place.asked(Replicate)].count("a") == 1
 
 
+def test_that_one_task_has_ended_keeps_no_other_node_from_its_replica() -> None:
+    place = Place()
+    place.keeps(a="n1", b="n1")
+    place.ends("b", "n1")
+
+    place.is_idle("n2", "n3")  # n2 is to have a replica of b, the last in line
+
+    assert place.asked(Replicate)[:2] == [Replicate("b", "n0", "n2"), Replicate("a", "n0", "n3")]
+    assert [op.node for op in place.asked(Enqueue)].count("n3") == 1
+
+
 def test_a_task_of_the_pool_that_has_ended_is_dropped_though_nobody_said_so() -> None:
     place = Place()
     place.keeps(a="n1")

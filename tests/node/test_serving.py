@@ -167,3 +167,33 @@ def test_an_end_of_which_nothing_is_known_changes_nothing() -> None:
 
     assert place.told() == []
     assert place.serving.loose_ends() == {"nodes that want files": 0}
+
+
+def test_equally_urgent_nodes_are_served_in_the_order_in_which_they_asked() -> None:
+    place = Place()
+
+    place.wants("n1", "f")
+    place.wants("n3", "g")
+    place.wants("n2", "h")
+    place.has("n1")
+
+    assert place.told()[1:] == [("n3", "n0")]
+
+
+def test_who_had_a_file_is_not_named_any_more_once_nobody_wanted_it() -> None:
+    place = Place()
+
+    place.wants("n1")
+    place.has("n1")
+    place.wants("n2")
+
+    assert place.told() == [("n1", "n0"), ("n2", "n0")]
+
+
+def test_a_node_that_was_silent_for_long_is_no_loose_end() -> None:
+    place = Place()
+    place.wants("n1")
+
+    place.pass_time(SILENT_ROUNDS * place.settings_here.ask_again_seconds)
+
+    assert place.serving.loose_ends() == {"nodes that want files": 0}
