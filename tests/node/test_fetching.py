@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dataward.kernel.fibers import VirtualFiber
+from dataward.model.ids import ORIGIN
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
 from dataward.model.operations import AddCopies, Begin, Commit, Copy, InputFile, Submit
 from dataward.node.fetching import Fetcher
@@ -78,6 +79,16 @@ def test_nobody_is_asked_where_any_number_may_fetch() -> None:
 
     assert place.network.fetched == [("f", "n1")]
     assert place.network.sent == []
+
+
+def test_the_origin_which_is_no_node_is_not_asked() -> None:
+    place = Place()
+
+    fiber = place.start(place.fetcher.fetch(0.0, InputFile("f", LARGE, ""), []))
+
+    assert place.network.fetched == [("f", ORIGIN)]
+    assert place.network.sent == []
+    assert fiber.done()
 
 
 def test_a_large_file_is_fetched_when_its_holder_says_so() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dataward.errors import SettingError
 from dataward.model.events import WorkGiven
 from dataward.model.messages import Bid, Offer, OfferedTask
-from dataward.model.operations import Enqueue, Replicate, Shelf
+from dataward.model.operations import Enqueue, OutputFile, Replicate, ReportLoad, Shelf, Submit
 from dataward.node.offering import Offering, first_to_end, may_move, winners
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -39,6 +39,25 @@ def test_nobody_is_given_more_than_it_has_places_for() -> None:
     bids = [a_bid("n1", (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), places=2)]
 
     assert winners(dict.fromkeys("abc", 60.0), bids, list("abc"), 0.5) == {"a": "n1", "b": "n1"}
+
+
+def test_where_the_best_node_has_no_place_left_the_next_best_is_given_the_task() -> None:
+    bids = [a_bid("n1", (0.0, 1.0), (0.0, 1.0)), a_bid("n2", (5.0, 6.0), (5.0, 6.0))]
+
+    assert winners({"a": 60.0, "b": 60.0}, bids, ["a", "b"], 0.5) == {"a": "n1", "b": "n2"}
+
+
+def test_equal_starts_go_to_the_lowest_id() -> None:
+    bids = [a_bid("n2", (5.0, 6.0)), a_bid("n1", (5.0, 6.0))]
+
+    assert winners({"t": 60.0}, bids, ["t"], 0.5) == {"t": "n1"}
+
+
+@pytest.mark.parametrize(("wait", "moves"), [(10.5, False), (10.6, True)])
+def test_a_task_moves_for_half_its_run_time_and_half_a_second(wait: float, moves: bool) -> None:
+    given = winners({"t": wait}, [a_bid("n1", (0.0, 20.0))], ["t"], 0.5)
+
+    assert bool(given) is moves
 
 
 @given(
@@ -90,10 +109,10 @@ def test_a_node_that_would_never_rest_is_refused() -> None:
 
 
 class Place(FakeWorld):
-    """Node n0, of four unless said otherwise, with one core, whose mover runs."""
+    """Node n0, of four and with one core unless said otherwise, whose mover runs."""
 
-    def __init__(self, *, nodes: int = 4, **settings: Any) -> None:
-        super().__init__(nodes=nodes, cores=1, backups_max=1)
+    def __init__(self, *, nodes: int = 4, cores: int = 1, **settings: Any) -> None:
+        super().__init__(nodes=nodes, cores=cores, backups_max=1)
         self.join()
         self.mover = Offering(**{"neighbours": 4, **settings}).at(self.parts)
         self.state.identity.join()
@@ -117,6 +136,14 @@ class Place(FakeWorld):
         self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
         self.state.attempts.stage(spec.id)
         self.state.attempts.start(spec.id)
+
+    def has_in_line(self, task: str) -> None:
+        """This task has its inputs, and waits for a core."""
+        spec = a_task(task, estimated_seconds=10.0, estimated_spread=inf, backups_max=1)
+        self.have(Submit(spec))
+        entry = a_queue_entry(task, seconds=10.0, spread=inf)
+        self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
+        self.state.attempts.stage(spec.id)
 
     def bid(self, node: str, start: float, end: float, number: int = 1, tasks: int = 1) -> None:
         self.mover.on_message(Bid(node, number, 1, ((start, end),) * tasks))
@@ -163,6 +190,162 @@ def test_a_task_that_comes_is_offered_at_once() -> None:
     place.pass_time()
 
     assert place.offered() == [("a",)]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "offered"), [(10, ("t0", "t1", "t9", "t8")), (3, ("t0", "t1", "t2"))]
+)
+def test_the_most_and_the_least_urgent_are_offered_each_once(
+    tasks: int, offered: tuple[str, ...]
+) -> None:
+    place = Place(tasks_max=4)
+    place.runs()
+    place.waits(*(f"t{i}" for i in range(tasks)))
+
+    place.moves()
+
+    assert place.offered() == [offered]
+
+
+def test_what_may_only_run_here_is_not_offered() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.state.queue.put(a_queue_entry("kept", 9.0, seconds=10.0, spread=inf, shelf=Shelf.KEPT))
+
+    place.moves()
+
+    assert place.offered() == [("a",)]
+
+
+def test_a_task_that_could_start_at_once_is_not_offered() -> None:
+    place = Place()
+    place.waits("a", "b")
+
+    place.moves()
+
+    assert place.offered() == [("b",)]
+
+
+@pytest.mark.parametrize(("start", "goes"), [(94.0, ["t9"]), (95.0, [])])
+def test_the_least_urgent_task_waits_for_all_the_others(start: float, goes: list[str]) -> None:
+    place = Place(tasks_max=4)
+    place.runs()
+    place.waits(*(f"t{i}" for i in range(10)))  # of ten seconds each, so that t9 waits for 100
+    place.moves()
+
+    place.bid("n1", start, start + 10.0, tasks=4)
+
+    assert place.queue_of("n1") == goes
+
+
+def test_what_is_in_line_for_a_core_is_run_elsewhere_too() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.has_in_line("s")
+    place.moves()
+    assert place.offered() == [("s", "a")]
+
+    place.bid("n1", 0.0, 1.0, tasks=2)
+
+    assert place.asked(Replicate) == [Replicate("s", "n0", "n1")]
+    ((entry,),) = [op.entries for op in place.asked(Enqueue) if op.node == "n1"]
+    assert (entry.task, entry.replica) == ("s", True)
+    assert "a" in place.state.queue
+
+
+@pytest.mark.parametrize(
+    ("cores", "overrun", "offered"),
+    [(1, 5.9, []), (1, 6.1, [("a",)]), (2, 11.9, []), (2, 12.1, [("a",)])],
+)
+def test_a_node_is_behind_by_what_its_tasks_took_longer_for_each_core(
+    cores: int, overrun: float, offered: list[tuple[str, ...]]
+) -> None:
+    place = Place(cores=cores)
+    for core in range(cores):
+        place.runs(f"runs {core}", spread=0.0)
+    place.waits("a", spread=0.0)
+    place.state.overrun_seconds = overrun
+
+    place.moves()
+
+    assert place.offered() == offered
+
+
+def test_what_runs_overdue_puts_a_node_behind_too() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.waits("a", spread=0.0)
+    place.pass_time(17.0)
+
+    place.moves()
+
+    assert ("a",) in place.offered()
+
+
+def test_when_all_have_bid_nobody_is_waited_for() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.moves()
+
+    for node in ("n1", "n2", "n3"):
+        assert "a" in place.state.queue
+        place.mover.on_message(Bid(node, 1, 1, ((3.0, 4.0),)))
+        place.pass_time()
+
+    assert "a" not in place.state.queue
+    assert place.mover.loose_ends() == {"offers under way": 0}
+
+
+def test_a_bid_that_comes_late_changes_nothing() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.moves()
+    place.pass_time(0.3)
+
+    place.bid("n1", 3.0, 4.0)
+
+    assert "a" in place.state.queue
+
+
+def test_after_a_gift_what_is_left_is_offered_soon() -> None:
+    place = Place(pause_seconds_min=1.0)
+    place.runs()
+    place.waits("a", "b")
+    place.moves()
+
+    place.bid("n1", 3.0, 4.0, tasks=2)
+    place.pass_time(0.3)
+
+    assert place.offered() == [("a", "b"), ("b",)]
+
+
+def test_what_came_while_bids_were_awaited_is_offered_soon() -> None:
+    place = Place(pause_seconds_min=1.0, bid_seconds=0.2)
+    place.runs()
+    place.waits("a")
+    place.moves()
+
+    place.pass_time(0.1)
+    place.waits("b")
+    place.pass_time(1.2)
+
+    assert place.offered() == [("a",), ("a", "b")]
+
+
+def test_a_gift_changes_the_load_that_others_are_told_of() -> None:
+    place = Place()
+    place.runs()
+    place.waits("a")
+    place.state.outbox.load_told()
+    place.moves()
+
+    place.bid("n1", 3.0, 4.0)
+
+    assert any(isinstance(op, ReportLoad) for op in place.state.outbox.take())
 
 
 def test_a_task_goes_to_the_best_bidder_and_stays_there() -> None:
@@ -252,11 +435,67 @@ def test_a_late_task_is_left_alone_if_nobody_would_end_sooner() -> None:
     assert place.asked(Replicate) == []
 
 
+@pytest.mark.parametrize(("end", "is_backed_up"), [(12.0, True), (12.6, False)])
+def test_a_late_task_is_backed_up_if_that_takes_no_longer_than_it_has_run(
+    end: float, is_backed_up: bool
+) -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(12.1)
+
+    place.bid("n1", 0.0, end)
+
+    assert bool(place.asked(Replicate)) is is_backed_up
+
+
+def test_a_task_that_began_later_is_late_later() -> None:
+    place = Place()
+    place.pass_time(50.0)
+    place.runs(spread=0.0)
+    place.moves()
+
+    place.pass_time(11.9)
+    assert place.offered() == []
+    place.pass_time(0.2)
+
+    assert place.offered() == [("runs",)]
+
+
+def test_a_late_task_is_offered_once_for_each_of_its_runs() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+
+    place.pass_time(100.0)
+    assert place.offered() == [("runs",)]
+    place.state.attempts.end("runs")
+    place.runs("other", spread=0.0)
+    place.pass_time()
+    place.state.attempts.end("other")
+    place.runs(spread=0.0)
+    place.pass_time(100.0)
+
+    assert place.offered() == [("runs",), ("runs",)]
+
+
+def test_a_late_task_that_ends_while_bids_are_awaited_is_not_backed_up() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(12.1)
+
+    place.state.attempts.end("runs")
+    place.bid("n1", 0.0, 1.0)
+
+    assert place.asked(Replicate) == []
+
+
 # --- bids ----------------------------------------------------------------------------------------
 
 
-def an_offer(*inputs: tuple[str, int], seconds: float = 10.0) -> Offer:
-    return Offer("n3", 1, (OfferedTask("t", 1.0, seconds, 0.0, "", inputs),))
+def an_offer(*inputs: tuple[str, int], seconds: float = 10.0, priority: float = 1.0) -> Offer:
+    return Offer("n3", 1, (OfferedTask("t", priority, seconds, 0.0, "", inputs),))
 
 
 def test_an_idle_node_could_start_at_once() -> None:
@@ -296,6 +535,68 @@ def test_a_core_is_promised_to_one_at_a_time() -> None:
 
     first, second = (bid.times[0][0] for _, bid in place.sent(Bid))
     assert (first, second) == (0.0, 10.0)
+
+
+def test_a_promise_counts_until_the_giver_must_have_decided() -> None:
+    place = Place(bid_seconds=0.2)
+
+    place.mover.on_message(an_offer())
+    place.pass_time(0.4)
+    place.mover.on_message(an_offer())
+
+    assert [bid.times[0][0] for _, bid in place.sent(Bid)] == [0.0, 0.0]
+
+
+def test_a_node_with_two_cores_has_two_places_and_shares_what_waits_among_them() -> None:
+    place = Place(cores=2)
+
+    place.mover.on_message(an_offer())
+    place.mover.on_message(an_offer())
+
+    assert [(bid.places, bid.times[0][0]) for _, bid in place.sent(Bid)] == [(2, 0.0), (2, 5.0)]
+
+
+@pytest.mark.parametrize(("priority", "start"), [(1.0, 20.0), (-1.0, 0.0)])
+def test_a_task_waits_for_those_in_the_queue_unless_it_is_more_urgent(
+    priority: float, start: float
+) -> None:
+    place = Place()
+    place.waits("a", "b", spread=0.0)
+
+    place.mover.on_message(an_offer(priority=priority))
+
+    ((_, bid),) = place.sent(Bid)
+    assert bid.times == ((start, start + 10.0),)
+
+
+def test_a_task_waits_for_those_in_line_for_a_core() -> None:
+    place = Place()
+    place.has_in_line("s")
+
+    place.mover.on_message(an_offer())
+
+    ((_, bid),) = place.sent(Bid)
+    assert bid.times == ((10.0, 20.0),)
+
+
+def test_inputs_that_are_here_need_not_come() -> None:
+    place = Place()
+    place.state.learned.moved(10.0, 1000)
+    place.depot.keep_outputs("p", [OutputFile("in", 500)])
+
+    place.mover.on_message(an_offer(("in", 500), ("other", 200)))
+
+    ((_, bid),) = place.sent(Bid)
+    assert bid.times == ((2.0, 12.0),)
+
+
+def test_a_node_that_has_not_joined_does_not_bid() -> None:
+    place = Place()
+    place.state.identity.joined = False
+
+    place.mover.on_message(an_offer())
+
+    assert place.sent(Bid) == []
 
 
 def test_a_node_that_drains_does_not_bid() -> None:

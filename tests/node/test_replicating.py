@@ -408,6 +408,9 @@ def test_a_task_whose_replicas_are_lost_goes_for_good_to_a_node_that_is_idle() -
     assert not place.asked(Enqueue)[0].entries[0].replica
     assert "a" not in place.state.pool
     assert place.let_go() == ["a"]
+    place.keeps(b="n2")
+    place.pass_time(1.0)
+    assert place.given() == {"n2": ["a"]}  # its question was answered
 
 
 def test_a_task_whose_replica_runs_is_not_given_away() -> None:
