@@ -4,7 +4,7 @@ Which task is replicated, storage affinity decides: how many bytes of the task's
 has. The tasks of a pool that prefer one node are that node's line, the most urgent first.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,12 +131,10 @@ class AffinityChooser(PoolOverlaps):
 
     def _last_of_longest_line(self) -> TaskId | None:
         """The last task that no node was given, of the longest line that has one."""
-        lines: Iterable[FirstCome] = (self._lines[node] for node in sorted(self._lines))
-        for line in sorted(lines, key=len, reverse=True):
-            for task in reversed(line):
-                if task in self.overlaps:
-                    return task
-        return None
+        by_node = (self._lines[node] for node in sorted(self._lines))
+        lines: list[FirstCome] = sorted(by_node, key=len, reverse=True)
+        waiting = (task for line in lines for task in reversed(line) if task in self.overlaps)
+        return next(waiting, None)
 
     def _given_least(self, node: NodeId) -> TaskId | None:
         others = [(task, run) for task, run in self._runs.items() if node not in run.nodes]
