@@ -413,6 +413,7 @@ class Recounted(msgspec.Struct, frozen=True, tag=True):
 
 
 ShardOperation = Patrol | Recount | Recounted
+_SHARD_OPERATIONS = (Patrol, Recount, Recounted)  # to check against a tuple is faster
 Operation = (
     Submit | Begin | Advance | Commit | Fail | Release | Remove | Notify | Delivered | Replicate
     | TakeOver | Reopen | Postpone | AddCopies | DropCopies | Look | Forget
@@ -435,6 +436,6 @@ def notice_of_end(
 
 def shard_of(operation: Operation, shards: int) -> int:
     """The shard an operation goes to. Every process, of any version, must compute the same."""
-    if isinstance(operation, ShardOperation):
+    if isinstance(operation, _SHARD_OPERATIONS):
         return operation.shard
     return crc32(operation.key.encode()) % shards

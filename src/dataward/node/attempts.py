@@ -18,9 +18,6 @@ class UnderWay:
     is_staged: bool = False  # its inputs are here
     started_at: float | None = None
 
-    def stage(self) -> None:
-        self.is_staged = True
-
     def start(self, at: float) -> None:
         self.started_at = at
 
@@ -32,6 +29,7 @@ class Attempts:
         self._kernel = kernel
         self._on_dropped = on_dropped
         self._under_way: dict[TaskId, UnderWay] = {}
+        self._staged = 0
         self.started_one = kernel.flag()  # set when a process has begun to run
         self._moved_on = kernel.flag()
 
@@ -56,14 +54,16 @@ class Attempts:
 
     def stage(self, task: TaskId) -> None:
         """Note that the inputs of the task's attempt are here."""
-        if task in self._under_way:
-            self._under_way[task].stage()
+        attempt = self._under_way.get(task)
+        if attempt is not None:
+            self._staged += not attempt.is_staged
+            attempt.is_staged = True
             self._wake()
 
     @property
     def staged(self) -> int:
         """How many attempts have their inputs here."""
-        return sum(attempt.is_staged for attempt in self._under_way.values())
+        return self._staged
 
     def staging_before(self, priority: float) -> int:
         """How many attempts wait for inputs at tasks that are more urgent than this."""
@@ -87,7 +87,7 @@ class Attempts:
             self.started_one.set()
 
     def end(self, task: TaskId) -> None:
-        del self._under_way[task]
+        self._staged -= self._under_way.pop(task).is_staged
         self._wake()
 
     async def over(self, task: TaskId) -> None:

@@ -62,7 +62,7 @@ class Committer:
                 await self._send(operations)
 
     async def _send(self, operations: Sequence[Operation]) -> None:
-        if any(type(operation) is Commit for operation in operations):
+        if Commit in map(type, operations):
             operations = await self._with_files_safe(operations)
         answers = await self.store.call(operations)
         for operation, answer in zip(operations, answers, strict=True):

@@ -39,6 +39,8 @@ class _Held:
 def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[InputFile, ...]:
     """Files with the sizes and digests that their producers committed, where those are known."""
     known = {copy.file: copy for copy in copies if copy.digest}
+    if not known:
+        return tuple(files)
     return tuple(
         InputFile(file.id, known[file.id].size_bytes, file.producer, known[file.id].digest)
         if file.id in known

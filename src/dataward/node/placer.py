@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, TaskPlaced, TaskReopened
 from dataward.model.ids import NodeId
@@ -38,7 +36,7 @@ class Placer:
         homes = await self.homes.find(needy, occasion, avoid)
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, homes, strict=True):
-            entry = msgspec.structs.replace(entry_for(task, home.shelf), replica=replica)
+            entry = entry_for(task, home.shelf, replica=replica)
             by_node.setdefault(home.node, []).append(entry)
         chosen = {task.task: home for task, home in zip(needy, homes, strict=True)}
         await self.send(by_node, occasion, chosen)

@@ -238,12 +238,12 @@ class ReadyQueue:
         }
 
 
-def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED) -> QueueEntry:
+def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED, *, replica: bool = False) -> QueueEntry:
     """A task's queue entry, for its next generation."""
     return QueueEntry(
         task.priority,
         task.task,
-        False,
+        replica,
         task.seconds,
         task.generation + 1,
         shelf,

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import cast
 
-import msgspec
-
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import AttemptId
@@ -166,4 +164,4 @@ class Setbacks:
 
     def _again(self, task: Standing) -> QueueEntry:
         """The entry of a task that is tried once more here; a replica stays a replica."""
-        return msgspec.structs.replace(entry_for(task), replica=self._is_replica(task.task))
+        return entry_for(task, replica=self._is_replica(task.task))

@@ -93,7 +93,7 @@ class Fabric:
         """Carry bytes over links. Raises TransferFailed if an end fails on the way."""
         self._count += 1
         move = Move(self._count, self.kernel.flag(), ends)
-        move.transfer = self.flows.start(self.kernel.now(), links, float(size_bytes), move)
+        move.transfer = self.flows.start(self.kernel.time, links, float(size_bytes), move)
         for end in ends:
             self._moves.setdefault(end, {})[move.number] = move
         self._settle_soon()
@@ -109,7 +109,7 @@ class Fabric:
             self._moves[end].pop(move.number, None)
         if not move.done.is_set():
             assert move.transfer is not None
-            self.flows.cancel(self.kernel.now(), move.transfer)
+            self.flows.cancel(self.kernel.time, move.transfer)
             self._settle_soon()
 
     def cut(self, node: NodeId, from_others: Callable[[NodeId], bool] = lambda _: True) -> None:
@@ -125,11 +125,11 @@ class Fabric:
         """Compute the new rates once every change of this instant has been made."""
         if not self._settling:
             self._settling = True
-            self.kernel.call_at(self.kernel.now(), self._settle)
+            self.kernel.call_at(self.kernel.time, self._settle)
 
     def _settle(self) -> None:
         self._settling = False
-        for move in self.flows.advance(self.kernel.now()):
+        for move in self.flows.advance(self.kernel.time):
             assert isinstance(move, Move)
             move.done.set()
         due = self.flows.next_completion()
@@ -147,7 +147,7 @@ class Fabric:
 
     def slow_down(self, machine: Machine, factor: float) -> None:
         """Change the speed of a machine's links and disk."""
-        links, now = self.links[machine.id], self.kernel.now()
+        links, now = self.links[machine.id], self.kernel.time
         self.flows.set_capacity(now, links.disk, machine.disk_bytes_per_second * factor)
         self.flows.set_capacity(now, links.up, machine.up_bytes_per_second * factor)
         self.flows.set_capacity(now, links.down, machine.down_bytes_per_second * factor)

@@ -114,6 +114,8 @@ class FlowNetwork:
         self._instant: list[Transfer] = []
         self._finished: list[object] = []
         self._spare_caps: list[Link] = []
+        # When the next transfer is done, unless something has changed since that was last asked.
+        self._due: float | None = None
 
     def add_link(self, capacity_bytes_per_second: float) -> LinkIndex:
         link = self._share.add_link(capacity_bytes_per_second)
@@ -123,6 +125,7 @@ class FlowNetwork:
     def set_capacity(self, now: float, link: LinkIndex, capacity_bytes_per_second: float) -> None:
         """Change a link for all its flows; zero stalls them until it is raised again."""
         self._move_to(now)
+        self._due = None
         self._share.set_capacity(self._share.links[link], capacity_bytes_per_second)
 
     def start(
@@ -149,6 +152,7 @@ class FlowNetwork:
         if size_bytes == 0 or not route:
             self._instant.append(transfer)
         else:
+            self._due = None
             transfer.flow = self._share.add(route)
             self._transfers[transfer.flow] = transfer
         return transfer
@@ -204,6 +208,12 @@ class FlowNetwork:
     def _next_due(self) -> float:
         if self._instant:
             return self._now
+        due = self._due
+        if due is None:
+            due = self._due = self._find_due()
+        return due if due > self._now else self._now
+
+    def _find_due(self) -> float:
         self._solve()
         queue = self._queue
         while queue:
@@ -212,7 +222,7 @@ class FlowNetwork:
             if due == meter.due:
                 done_at = meter.done_at()
                 if done_at <= due:
-                    return max(due, self._now)
+                    return due
                 meter.due = inf
                 self._look_at(meter, done_at)
             # The new entry is no earlier than the old one, which is therefore still in front.
@@ -222,6 +232,7 @@ class FlowNetwork:
     def _complete(self, now: float) -> None:
         """End every transfer due at this instant, in order of start."""
         self._now = now
+        self._due = None
         limit = _end_of_instant(now)
         done, self._instant = self._instant, []
         queue = self._queue
@@ -243,6 +254,7 @@ class FlowNetwork:
 
     def _end(self, transfer: Transfer) -> None:
         transfer.meter = None
+        self._due = None
         if transfer.flow is not None:
             self._share.remove(transfer.flow)
             del self._transfers[transfer.flow]

@@ -44,14 +44,14 @@ class SimNetwork:
         traffic.messages += 1
         kernel = traffic.fabric.kernel
         for delay in traffic.interference.delivery_delays(source, to):
-            at = kernel.now() + traffic.fabric.latency(source, to) + delay
+            at = kernel.time + traffic.fabric.latency(source, to) + delay
             kernel.call_at(at, traffic.deliver, to, message)
 
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         """Ask for the file (a round trip), then move it; check before and after if it is there."""
         traffic, target = self.traffic, self.machine.spec.id
         kernel = traffic.fabric.kernel
-        began = kernel.now()
+        began = kernel.time
         await kernel.sleep(2 * traffic.fabric.latency(source, target))
         size_bytes, digest = self._offered(file, source)
         await traffic.fabric.move(
@@ -61,7 +61,7 @@ class SimNetwork:
             raise TransferFailed(f"{source} has had another {file.id!r} meanwhile")
         owner = file.producer or file.id
         self.machine.stored.put(file.id, size_bytes, owner, written=False, digest=digest)
-        now = kernel.now()
+        now = kernel.time
         traffic.emit(FileMoved(now, file.id, source, target, size_bytes, now - began))
 
     def _offered(self, file: InputFile, source: NodeId) -> tuple[int, str]:
@@ -168,19 +168,19 @@ class SimRunner:
         try:
             if lost := self.machine.missing(task.inputs):
                 raise InputLost(lost)
-            on_start(self.machine.kernel.now())
+            on_start(self.machine.kernel.time)
             return await self._run(task)
         finally:
             self._cores.give_back(cores)
 
     async def _run(self, task: TaskSpec) -> RunResult:
-        started = self.machine.kernel.now()
+        started = self.machine.kernel.time
         left = self.truth.seconds[task.id]
         while left > 0:
-            speed, began = self.machine.speed, self.machine.kernel.now()
+            speed, began = self.machine.speed, self.machine.kernel.time
             if not await self.machine.speed_changed.wait(left / speed):
                 break
-            left -= (self.machine.kernel.now() - began) * speed
+            left -= (self.machine.kernel.time - began) * speed
         if self.failures.get(task.id, 0) > 0:
             self.failures[task.id] -= 1
             return self._ended(started, exit_code=1, error="the task failed by itself")
@@ -188,6 +188,6 @@ class SimRunner:
 
     def _ended(self, started: float, exit_code: int = 0, error: str = "") -> RunResult:
         """The result of a run: a simulated task uses the processor all the time it runs."""
-        now = self.machine.kernel.now()
+        now = self.machine.kernel.time
         seconds = now - started
         return RunResult(now, error, exit_code, wall_seconds=seconds, cpu_seconds=seconds)

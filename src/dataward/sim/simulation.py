@@ -115,7 +115,7 @@ class Simulation:
         inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
         self.traffic = Traffic(self.fabric, self.interference, self.machines, inboxes, self.emit)
         self._sinks = list(self.sinks)
-        self._observers: list[OnApplied] = [self._on_applied]
+        self._observers: list[OnApplied] = []
         self._finished = self.kernel.flag()
         self._submitted = self.kernel.flag()
         self._submitter: Client | None = None  # once all tasks are submitted
@@ -240,16 +240,14 @@ class Simulation:
         await self._submitter.remove([task])
 
     def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
-        for observer in self._observers:
-            observer(operation, answer, shard)
-
-    def _on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         ends = shard.ended
         if ends != self._ends[shard.index]:
             self._ends[shard.index] = ends
             if sum(self._ends) == len(self.workflow):
                 self._makespan_seconds = self.kernel.now()
                 self._finished.set()
+        for observer in self._observers:
+            observer(operation, answer, shard)
 
     # --- machines --------------------------------------------------------------------------------
 

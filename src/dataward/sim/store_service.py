@@ -1,7 +1,8 @@
 """The simulated store: shards that take time to answer, and may fail to answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.answers import Answer
@@ -38,34 +39,37 @@ class StoreService:
     async def call(self, caller: str, operations: Sequence[Operation]) -> list[Answer]:
         """The answers for a node. Operations that were sent are applied even if the caller dies."""
         self.calls += 1
+        kernel, model = self.kernel, self.model
+        now, latency_seconds = kernel.time, model.latency_seconds
         answers: list[Answer | None] = [None] * len(operations)
-        by_shard: dict[int, list[int]] = {}
-        for place, operation in enumerate(operations):
-            by_shard.setdefault(shard_of(operation, self.model.shards), []).append(place)
-        answered_at = self.kernel.now()
+        answered_at = now
         failed = False
-        for shard, places in by_shard.items():
+        for shard, places in self._by_shard(operations).items():
             fate = self.interference.store_fate(caller, shard)
-            failed = failed or fate is not StoreFate.ANSWERED
-            if fate is StoreFate.LOST:
-                continue
-            done = self._serve(shard, len(places))
+            if fate is not StoreFate.ANSWERED:
+                failed = True
+                if fate is StoreFate.LOST:
+                    continue
+            start = max(now + latency_seconds, self.busy_until[shard])
+            done = self.busy_until[shard] = start + len(places) * model.service_seconds
             answered_at = max(answered_at, done)
-            self.kernel.call_at(done, self._apply, shard, places, operations, answers)
+            kernel.call_at(done, self._apply, shard, places, operations, answers)
         if failed:
-            answered_at = self.kernel.now() + self.interference.store_patience_seconds
-        await self.kernel.sleep(answered_at + self.model.latency_seconds - self.kernel.now())
+            answered_at = now + self.interference.store_patience_seconds
+        await kernel.sleep(answered_at + latency_seconds - now)
         if failed:
             raise StoreUnavailable("a shard did not answer")
         return answers  # type: ignore[return-value]
 
-    def _serve(self, shard: int, count: int) -> float:
-        """The time at which a shard will be done with this many more operations."""
-        arrival = self.kernel.now() + self.model.latency_seconds
-        start = max(arrival, self.busy_until[shard])
-        done = start + count * self.model.service_seconds
-        self.busy_until[shard] = done
-        return done
+    def _by_shard(self, operations: Sequence[Operation]) -> dict[int, list[int]]:
+        """The places of the operations that go to each shard."""
+        shards = self.model.shards
+        if len(operations) == 1:  # as most often
+            return {shard_of(operations[0], shards): [0]}
+        by_shard: dict[int, list[int]] = {}
+        for place, operation in enumerate(operations):
+            by_shard.setdefault(shard_of(operation, shards), []).append(place)
+        return by_shard
 
     def _apply(
         self,
@@ -74,11 +78,11 @@ class StoreService:
         operations: Sequence[Operation],
         answers: list[Answer | None],
     ) -> None:
-        now, target = self.kernel.now(), self.shards[shard]
+        now, target, on_applied = self.kernel.time, self.shards[shard], self.on_applied
         for place in places:
             operation = operations[place]
             answer = answers[place] = target.apply(operation, now)
-            self.on_applied(operation, answer, target)
+            on_applied(operation, answer, target)
         self.after_call(shard)
 
     @property
@@ -110,5 +114,5 @@ class StoreOf:
     def shard_count(self) -> int:
         return self.service.model.shards
 
-    async def call(self, operations: Sequence[Operation]) -> list[Answer]:
-        return await self.service.call(self.node, operations)
+    def call(self, operations: Sequence[Operation]) -> Coroutine[Any, Any, list[Answer]]:
+        return self.service.call(self.node, operations)

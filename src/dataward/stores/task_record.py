@@ -65,11 +65,10 @@ class TaskRecord:
 
         As far as this task has heard.
         """
-        required = {parent: self.required.get(parent, 1) for parent in self.spec.parents}
         return {
             parent: generation
-            for parent, generation in required.items()
-            if self.notices.get(parent, 0) < generation
+            for parent in self.spec.parents
+            if self.notices.get(parent, 0) < (generation := self.required.get(parent, 1))
         }
 
     def hear_of_all_parents(self) -> None:

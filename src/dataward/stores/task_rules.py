@@ -431,26 +431,26 @@ class TaskRules:
     def _standing(
         self, record: TaskRecord, *, granted: bool = False, files: bool = False
     ) -> Standing:
-        spec = record.spec
-        estimate = estimate_of(spec.estimated_seconds, spec.estimated_spread)
-        return Standing(
-            task=spec.id,
-            state=record.state,
-            generation=record.generation,
-            preferred=spec.preferred,
-            priority=spec.priority,
-            seconds=estimate.seconds,
-            spread=estimate.spread,
-            task_type=spec.type,
-            granted=granted,
-            more_backups=record.backups < spec.backups_max,
-            live_attempts=len(record.attempts),
-            placement=record.placement,
-            children=spec.children if record.state in IN_VAIN else (),
-            holders=tuple(record.holders) if record.state is TaskState.REMOVED else (),
-            copies=record.known_copies() if files else (),
-            inputs=spec.inputs if files else (),
-            input_copies=tuple(record.input_copies.values()) if files else (),
+        spec, state = record.spec, record.state
+        seconds, spread = estimate_of(spec.estimated_seconds, spec.estimated_spread)
+        return Standing(  # by position: one is made for most operations, and names take time
+            spec.id,
+            state,
+            record.generation,
+            spec.preferred,
+            spec.priority,
+            seconds,
+            spread,
+            spec.type,
+            granted,
+            record.backups < spec.backups_max,
+            len(record.attempts),
+            record.placement,
+            spec.children if state in IN_VAIN else (),
+            tuple(record.holders) if state is TaskState.REMOVED else (),
+            record.known_copies() if files else (),
+            spec.inputs if files else (),
+            tuple(record.input_copies.values()) if files else (),
         )
 
     def _loose_ends_of_tasks(self) -> dict[str, int]:
