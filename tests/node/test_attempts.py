@@ -161,3 +161,45 @@ def test_of_all_attempts_those_whose_process_runs_may_go_on() -> None:
     place.attempts.cancel_all()
     place.world.pass_time()
     assert not place.attempts
+
+
+# --- calling off ---------------------------------------------------------------------------------
+
+
+def test_an_attempt_that_waits_for_a_core_can_be_called_off() -> None:
+    place = Place()
+    place.begin("t")
+    place.world.pass_time()
+    place.attempts.stage("t", "n0.1.7")
+
+    assert place.attempts.call_off("t") == "n0.1.7"
+    assert place.attempts.is_called_off("t")
+    place.world.pass_time()
+
+    assert place.cancelled == ["t"]
+    assert not place.attempts.is_called_off("t")
+
+
+def test_one_is_called_off_once() -> None:
+    place = Place()
+    place.begin("t")
+    place.world.pass_time()
+    place.attempts.stage("t", "n0.1.7")
+
+    place.attempts.call_off("t")
+
+    assert place.attempts.call_off("t") is None
+
+
+def test_one_whose_inputs_are_missing_or_whose_process_runs_is_not_called_off() -> None:
+    place = Place()
+    place.begin("stages")
+    place.begin("runs")
+    place.world.pass_time()
+    place.attempts.stage("runs", "n0.1.7")
+    place.attempts.start("runs")
+
+    assert [place.attempts.call_off(task) for task in ("stages", "runs", "unknown")] == [None] * 3
+    place.world.pass_time()
+
+    assert place.cancelled == []

@@ -309,6 +309,21 @@ def test_a_cancelled_attempt_lets_go_of_its_task_and_leaves_its_place_to_the_nex
     assert place.runner.ended == ["next"]
 
 
+def test_one_called_off_is_released_by_whoever_called_it_off() -> None:
+    place = Place(cores=1)
+    place.runner.may_end.clear()
+    place.run(a_task("runs"), a_task("waits", reads=["in"], priority=2.0))
+
+    attempt = place.state.attempts.call_off("waits")
+    place.pass_time()
+
+    assert attempt is not None
+    assert place.ends() == [("waits", AttemptOutcome.SENT_ON)]
+    assert place.is_held("waits")
+    place.depot.drop("in")
+    assert "in" not in place.depot  # no task holds it any more
+
+
 def test_one_cancelled_with_its_lease_leaves_the_task_held_for_others_to_find() -> None:
     place = Place()
     place.runner.may_end.clear()

@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 from dataward.errors import SettingError
 from dataward.model.events import WorkGiven
 from dataward.model.messages import Bid, Offer, OfferedTask
-from dataward.model.operations import Enqueue, OutputFile, Replicate, ReportLoad, Shelf, Submit
-from dataward.node.offering import Offering, first_to_end, may_move, winners
+from dataward.model.operations import (
+    Delivered,
+    Enqueue,
+    OutputFile,
+    QueueEntry,
+    Release,
+    Remove,
+    Replicate,
+    ReportLoad,
+    Shelf,
+)
+from dataward.node.offering import Offering, as_moved, first_to_end, may_move, winners
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 # --- decisions -----------------------------------------------------------------------------------
@@ -21,41 +31,45 @@ def a_bid(node: str, *times: tuple[float, float], places: int = 1) -> Bid:
     return Bid(node, 1, places, times)
 
 
+def entries(*tasks: str, spread: float = 0.0) -> list[QueueEntry]:
+    return [a_queue_entry(task, spread=spread) for task in tasks]
+
+
 def test_a_task_goes_to_the_node_that_would_start_it_first() -> None:
     bids = [a_bid("n1", (20.0, 30.0)), a_bid("n2", (5.0, 15.0))]
 
-    assert winners({"t": 60.0}, bids, ["t"], 0.5) == {"t": "n2"}
+    assert winners({"t": 60.0}, bids, entries("t"), 0.5) == {"t": "n2"}
 
 
 def test_a_task_stays_where_it_would_start_no_later() -> None:
-    assert winners({"t": 10.0}, [a_bid("n1", (10.0, 20.0))], ["t"], 0.5) == {}
+    assert winners({"t": 10.0}, [a_bid("n1", (10.0, 20.0))], entries("t"), 0.5) == {}
 
 
 def test_a_long_task_does_not_move_for_a_short_gain() -> None:
-    assert winners({"t": 60.0}, [a_bid("n1", (20.0, 120.0))], ["t"], 0.5) == {}
+    assert winners({"t": 60.0}, [a_bid("n1", (20.0, 120.0))], entries("t"), 0.5) == {}
 
 
 def test_nobody_is_given_more_than_it_has_places_for() -> None:
     bids = [a_bid("n1", (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), places=2)]
 
-    assert winners(dict.fromkeys("abc", 60.0), bids, list("abc"), 0.5) == {"a": "n1", "b": "n1"}
+    assert winners(dict.fromkeys("abc", 60.0), bids, entries(*"abc"), 0.5) == {"a": "n1", "b": "n1"}
 
 
 def test_where_the_best_node_has_no_place_left_the_next_best_is_given_the_task() -> None:
     bids = [a_bid("n1", (0.0, 1.0), (0.0, 1.0)), a_bid("n2", (5.0, 6.0), (5.0, 6.0))]
 
-    assert winners({"a": 60.0, "b": 60.0}, bids, ["a", "b"], 0.5) == {"a": "n1", "b": "n2"}
+    assert winners({"a": 60.0, "b": 60.0}, bids, entries("a", "b"), 0.5) == {"a": "n1", "b": "n2"}
 
 
 def test_equal_starts_go_to_the_lowest_id() -> None:
     bids = [a_bid("n2", (5.0, 6.0)), a_bid("n1", (5.0, 6.0))]
 
-    assert winners({"t": 60.0}, bids, ["t"], 0.5) == {"t": "n1"}
+    assert winners({"t": 60.0}, bids, entries("t"), 0.5) == {"t": "n1"}
 
 
 @pytest.mark.parametrize(("wait", "moves"), [(10.5, False), (10.6, True)])
 def test_a_task_moves_for_half_its_run_time_and_half_a_second(wait: float, moves: bool) -> None:
-    given = winners({"t": wait}, [a_bid("n1", (0.0, 20.0))], ["t"], 0.5)
+    given = winners({"t": wait}, [a_bid("n1", (0.0, 20.0))], entries("t"), 0.5)
 
     assert bool(given) is moves
 
@@ -73,7 +87,7 @@ def test_nothing_moves_to_where_it_would_start_later(
         for i, (start, run) in enumerate(nodes)
     ]
 
-    given = winners(dict(zip(order, waits, strict=True)), bids, order, 0.5)
+    given = winners(dict(zip(order, waits, strict=True)), bids, entries(*order), 0.5)
 
     starts = {bid.node: bid.times[0][0] for bid in bids}
     for task, node in given.items():
@@ -81,16 +95,38 @@ def test_nothing_moves_to_where_it_would_start_later(
 
 
 def test_as_long_as_all_goes_as_estimated_nothing_may_move() -> None:
-    assert not may_move(a_queue_entry(seconds=100.0, spread=0.5), 0.0)
-    assert may_move(a_queue_entry(seconds=100.0, spread=0.5), 60.0)
-    assert may_move(a_queue_entry(seconds=1.0, spread=inf), 0.0)
+    assert not may_move(a_queue_entry(seconds=100.0), 0.0)
+    assert may_move(a_queue_entry(seconds=100.0), 60.0)
+
+
+@pytest.mark.parametrize("spread", [0.1, inf])
+def test_what_was_planned_by_a_guess_may_always_move(spread: float) -> None:
+    assert may_move(a_queue_entry(seconds=100.0, spread=spread), 0.0)
 
 
 def test_a_task_may_move_if_its_node_is_behind_by_five_seconds_and_a_tenth_of_its_run() -> None:
-    entry = a_queue_entry(seconds=100.0, spread=0.5)
+    entry = a_queue_entry(seconds=100.0)
 
     assert not may_move(entry, 15.0)
     assert may_move(entry, 15.1)
+
+
+def test_what_was_planned_by_a_guess_moves_for_half_a_second() -> None:
+    bids = [a_bid("n1", (20.0, 120.0))]
+
+    assert winners({"t": 20.5}, bids, entries("t", spread=0.5), 0.5) == {}
+    assert winners({"t": 20.6}, bids, entries("t", spread=0.5), 0.5) == {"t": "n1"}
+
+
+def test_a_task_that_nobody_wants_leaves_the_place_to_the_next() -> None:
+    bids = [a_bid("n1", (inf, inf), (0.0, 1.0))]
+
+    assert winners({"a": inf, "b": 60.0}, bids, entries("a", "b"), 0.5) == {"b": "n1"}
+
+
+def test_only_what_was_planned_with_care_stays_where_it_goes() -> None:
+    assert as_moved(a_queue_entry(spread=0.0)).shelf is Shelf.KEPT
+    assert as_moved(a_queue_entry(spread=0.5)).shelf is Shelf.SHARED
 
 
 def test_the_node_that_ends_first_makes_the_backup() -> None:
@@ -134,16 +170,23 @@ class Place(FakeWorld):
         self.hold(spec)
         entry = a_queue_entry(task, seconds=seconds, spread=spread)
         self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
-        self.state.attempts.stage(spec.id)
+        self.state.attempts.stage(spec.id, f"n0.1.{len(self.state.attempts)}")
         self.state.attempts.start(spec.id)
 
-    def has_in_line(self, task: str) -> None:
+    def has_in_line(self, task: str, spread: float = inf) -> None:
         """This task has its inputs, and waits for a core."""
-        spec = a_task(task, estimated_seconds=10.0, estimated_spread=inf, backups_max=1)
-        self.have(Submit(spec))
-        entry = a_queue_entry(task, seconds=10.0, spread=inf)
-        self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
-        self.state.attempts.stage(spec.id)
+        spec = a_task(task, estimated_seconds=10.0, estimated_spread=spread, backups_max=1)
+        attempt, _ = self.begin(spec)
+        entry = a_queue_entry(task, seconds=10.0, spread=spread)
+        self.state.attempts.begin(entry, self.kernel.spawn(self._in_line(spec.id)))
+        self.pass_time()
+        self.state.attempts.stage(spec.id, attempt)
+
+    async def _in_line(self, task: str) -> None:
+        try:
+            await self.wait_for_ever()
+        finally:
+            self.state.attempts.end(task)
 
     def bid(self, node: str, start: float, end: float, number: int = 1, tasks: int = 1) -> None:
         self.mover.on_message(Bid(node, number, 1, ((start, end),) * tasks))
@@ -227,7 +270,7 @@ def test_a_task_that_could_start_at_once_is_not_offered() -> None:
     assert place.offered() == [("b",)]
 
 
-@pytest.mark.parametrize(("start", "goes"), [(94.0, ["t9"]), (95.0, [])])
+@pytest.mark.parametrize(("start", "goes"), [(99.4, ["t9"]), (99.5, [])])
 def test_the_least_urgent_task_waits_for_all_the_others(start: float, goes: list[str]) -> None:
     place = Place(tasks_max=4)
     place.runs()
@@ -239,7 +282,7 @@ def test_the_least_urgent_task_waits_for_all_the_others(start: float, goes: list
     assert place.queue_of("n1") == goes
 
 
-def test_what_is_in_line_for_a_core_is_run_elsewhere_too() -> None:
+def test_what_is_in_line_for_a_core_goes_to_who_has_one() -> None:
     place = Place()
     place.runs()
     place.waits("a")
@@ -249,10 +292,50 @@ def test_what_is_in_line_for_a_core_is_run_elsewhere_too() -> None:
 
     place.bid("n1", 0.0, 1.0, tasks=2)
 
-    assert place.asked(Replicate) == [Replicate("s", "n0", "n1")]
-    ((entry,),) = [op.entries for op in place.asked(Enqueue) if op.node == "n1"]
-    assert (entry.task, entry.replica) == ("s", True)
+    assert [release.task for release in place.asked(Release)] == ["s"]
+    assert place.queue_of("n1") == ["s"]
+    assert "s" not in place.state.attempts
+    assert "s" not in place.state.identity.holdings
+    assert [delivered.task for delivered in place.asked(Delivered)] == ["s"]
+    assert [event.tasks for event in place.told(WorkGiven)] == [("s",)]
     assert "a" in place.state.queue
+
+
+def test_what_is_in_line_is_offered_even_if_nothing_else_waits() -> None:
+    place = Place()
+    place.runs()
+    place.has_in_line("s")
+
+    place.moves()
+
+    assert place.offered() == [("s",)]
+
+
+def test_what_got_its_core_while_others_bid_stays() -> None:
+    place = Place()
+    place.runs()
+    place.has_in_line("s")
+    place.moves()
+    place.state.attempts.start("s")
+
+    place.bid("n1", 0.0, 1.0)
+
+    assert "s" in place.state.attempts
+    assert place.queue_of("n1") == []
+    assert place.asked(Release) == []
+
+
+def test_what_has_ended_elsewhere_meanwhile_goes_nowhere() -> None:
+    place = Place()
+    place.runs()
+    place.has_in_line("s")
+    place.moves()
+    place.have(Remove("s"))
+
+    place.bid("n1", 0.0, 1.0)
+
+    assert place.queue_of("n1") == []
+    assert "s" not in place.state.identity.holdings
 
 
 @pytest.mark.parametrize(
@@ -348,7 +431,7 @@ def test_a_gift_changes_the_load_that_others_are_told_of() -> None:
     assert any(isinstance(op, ReportLoad) for op in place.state.outbox.take())
 
 
-def test_a_task_goes_to_the_best_bidder_and_stays_there() -> None:
+def test_a_task_goes_to_the_best_bidder() -> None:
     place = Place()
     place.runs()
     place.waits("a")
@@ -357,8 +440,6 @@ def test_a_task_goes_to_the_best_bidder_and_stays_there() -> None:
     place.bid("n1", 3.0, 4.0)
 
     assert place.queue_of("n1") == ["a"]
-    ((entry,),) = [op.entries for op in place.asked(Enqueue) if op.node == "n1"]
-    assert entry.shelf is Shelf.KEPT
     assert "a" not in place.state.queue
     assert [event.tasks for event in place.told(WorkGiven)] == [("a",)]
 
@@ -494,8 +575,10 @@ def test_a_late_task_that_ends_while_bids_are_awaited_is_not_backed_up() -> None
 # --- bids ----------------------------------------------------------------------------------------
 
 
-def an_offer(*inputs: tuple[str, int], seconds: float = 10.0, priority: float = 1.0) -> Offer:
-    return Offer("n3", 1, (OfferedTask("t", priority, seconds, 0.0, "", inputs),))
+def an_offer(
+    *inputs: tuple[str, int], seconds: float = 10.0, priority: float = 1.0, spread: float = 0.0
+) -> Offer:
+    return Offer("n3", 1, (OfferedTask("t", priority, seconds, spread, "", inputs),))
 
 
 def test_an_idle_node_could_start_at_once() -> None:
@@ -515,6 +598,25 @@ def test_a_busy_node_could_start_when_its_core_is_free() -> None:
 
     ((_, bid),) = place.sent(Bid)
     assert bid.times == ((40.0, 50.0),)
+
+
+def test_a_busy_node_wants_no_task_of_which_nobody_knows_how_long_it_runs() -> None:
+    place = Place()
+    place.runs(spread=0.0, seconds=60.0)
+
+    place.mover.on_message(an_offer(spread=0.5))
+
+    assert place.sent(Bid) == [("n3", Bid("n0", 1, 0, ((inf, inf),)))]
+
+
+def test_an_idle_node_wants_as_many_of_those_as_it_has_idle_cores() -> None:
+    place = Place(cores=3)
+    place.runs(spread=0.0, seconds=60.0)
+
+    place.mover.on_message(an_offer(spread=0.5))
+
+    ((_, bid),) = place.sent(Bid)
+    assert (bid.places, bid.times) == (2, ((0.0, 10.0),))
 
 
 def test_staging_counts_as_far_as_is_known_how_fast_files_come() -> None:

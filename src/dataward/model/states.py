@@ -81,13 +81,14 @@ PROGRESS = {
 
 
 class AttemptOutcome(Enum):
-    """How an attempt ended. Nodes report the first six; reports infer the rest from the events."""
+    """How an attempt ended. Nodes report the first seven; reports infer the others."""
 
     WON = "won"  # it was committed
     LOST = "lost"  # another attempt was committed, or the node's lease had expired
     CANCELLED = "cancelled"
     FAILED = "failed"  # by the task's own error
     RELEASED = "released"  # the node could not go on with it
+    SENT_ON = "sent on"  # it waited for a core, and another node starts the task sooner
     POSTPONED = "postponed"  # until an input is made again
     CRASHED = "crashed"  # its node crashed
     FORGOTTEN = "forgotten"  # its node came back as another incarnation

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from dataward.model.ids import AttemptId
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId
 from dataward.world import Fiber, FiberCancelled, Kernel
@@ -15,8 +16,24 @@ class UnderWay:
 
     fiber: Fiber[None]
     entry: QueueEntry
-    is_staged: bool = False  # its inputs are here
+    staged_as: AttemptId | None = None  # the attempt's name, once its inputs are here
     started_at: float | None = None
+    is_called_off: bool = False
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether its inputs are here."""
+        return self.staged_as is not None
+
+    @property
+    def waits_for_core(self) -> bool:
+        return self.staged_as is not None and self.started_at is None and not self.is_called_off
+
+    def stage(self, attempt: AttemptId) -> None:
+        self.staged_as = attempt
+
+    def call_off(self) -> None:
+        self.is_called_off = True
 
     def start(self, at: float) -> None:
         self.started_at = at
@@ -52,12 +69,12 @@ class Attempts:
         """Count an attempt as under way, until `end` is called for it."""
         self._under_way[entry.task] = UnderWay(fiber, entry)
 
-    def stage(self, task: TaskId) -> None:
+    def stage(self, task: TaskId, attempt: AttemptId) -> None:
         """Note that the inputs of the task's attempt are here."""
-        attempt = self._under_way.get(task)
-        if attempt is not None:
-            self._staged += not attempt.is_staged
-            attempt.is_staged = True
+        under_way = self._under_way.get(task)
+        if under_way is not None:
+            self._staged += not under_way.is_staged
+            under_way.stage(attempt)
             self._wake()
 
     @property
@@ -103,6 +120,23 @@ class Attempts:
         attempt = self._under_way.get(task)
         if attempt is not None and attempt.entry.generation <= up_to_generation:
             self._cancel(task, attempt)
+
+    def call_off(self, task: TaskId) -> AttemptId | None:
+        """Cancel an attempt that waits for a core, so that another node may run the task.
+
+        Returns its name; the caller releases it in the store. None if the attempt has got its core,
+        or has ended.
+        """
+        attempt = self._under_way.get(task)
+        if attempt is None or not attempt.waits_for_core:
+            return None
+        attempt.call_off()
+        attempt.fiber.cancel()
+        return attempt.staged_as
+
+    def is_called_off(self, task: TaskId) -> bool:
+        attempt = self._under_way.get(task)
+        return attempt is not None and attempt.is_called_off
 
     def cancel_all(self) -> None:
         for task, attempt in list(self._under_way.items()):

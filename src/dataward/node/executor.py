@@ -81,9 +81,11 @@ class Executor:
             assert isinstance(answer, Begun)
             await self._go_on(entry, answer, attempt)
         except Cancelled:
-            # The task has finished elsewhere, or the lease is lost. In the latter case the task
-            # must stay held by the old incarnation, so that others find it.
-            if identity.incarnation == incarnation:
+            # The task has finished elsewhere, another node is to run it, or the lease is lost. Who
+            # called the attempt off still has to release it; after a lost lease the task must stay
+            # held by the old incarnation, so that others find it.
+            is_off = self.state.attempts.is_called_off(entry.task)
+            if identity.incarnation == incarnation and not is_off:
                 self.state.outbox.let_go(entry.task)
             raise
 
@@ -105,7 +107,9 @@ class Executor:
         try:
             await self._carry(begun, attempt)
         except Cancelled:
-            tell_ended(self.world, entry.task, attempt, AttemptOutcome.CANCELLED)
+            is_off = self.state.attempts.is_called_off(entry.task)
+            outcome = AttemptOutcome.SENT_ON if is_off else AttemptOutcome.CANCELLED
+            tell_ended(self.world, entry.task, attempt, outcome)
             raise
         except InputLost as lost:
             await self.setbacks.on_input_lost(begun, attempt, lost)
@@ -158,7 +162,7 @@ class Executor:
             self._advanced(spec.id, attempt, TaskState.RUNNING, at)
             self.state.attempts.start(spec.id)
 
-        await self._give_way(spec)
+        await self._give_way(spec, attempt)
         await self.capacity.take(spec)
         try:
             result = await self.world.runner.run(spec, attempt, on_start)
@@ -171,13 +175,13 @@ class Executor:
         tell_measured(self.world, spec.id, attempt, result)
         return result
 
-    async def _give_way(self, spec: TaskSpec) -> None:
+    async def _give_way(self, spec: TaskSpec, attempt: AttemptId) -> None:
         """Leave free cores to more urgent tasks whose inputs are still coming, but not for long.
 
         Otherwise a task that is staged a moment too late might wait for one that runs for hours.
         """
         attempts, kernel = self.state.attempts, self.world.kernel
-        attempts.stage(spec.id)
+        attempts.stage(spec.id, attempt)
         if not self.capacity.give_way_share:
             return
         given = estimate_of(spec.estimated_seconds, spec.estimated_spread)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from dataward.model.answers import Standing
 from dataward.model.events import Occasion
 from dataward.model.ids import NodeId
-from dataward.model.operations import QueueEntry
+from dataward.model.operations import QueueEntry, Release
 from dataward.node.placer import Placer
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.state import NodeState
+from dataward.node.store_client import StoreClient
 
 
 def take_out(queue: ReadyQueue, entries: Iterable[QueueEntry]) -> list[QueueEntry]:
@@ -38,3 +40,30 @@ async def hand_over(
     for entries in by_node.values():
         for entry in entries:
             state.outbox.let_go(entry.task)
+
+
+async def give_up(
+    state: NodeState, store: StoreClient, entries: Iterable[QueueEntry]
+) -> list[tuple[QueueEntry, Standing]]:
+    """Those of the entries whose attempts here waited for a core and are released now.
+
+    Each comes with its standing in the store. The node still holds these tasks: whoever calls this
+    hands them over, and then says that they are placed. A crash before that leaves each task in its
+    shard's outbox. A task that needs no node any more, since it has ended elsewhere, is let go of.
+    """
+    incarnation = state.identity.incarnation
+    off = {entry.task: state.attempts.call_off(entry.task) for entry in entries}
+    called_off = [entry for entry in entries if off[entry.task] is not None]
+    for entry in called_off:
+        await state.attempts.over(entry.task)
+    releases = [Release(e.task, name) for e in called_off if (name := off[e.task]) is not None]
+    answers = await store.call(releases) if releases else []
+    if incarnation != state.identity.incarnation:
+        return []  # others take them over
+    given_up = []
+    for entry, answer in zip(called_off, answers, strict=True):
+        if isinstance(answer, Standing) and answer.needs_node:
+            given_up.append((entry, answer))
+        else:
+            state.outbox.let_go(entry.task)
+    return given_up

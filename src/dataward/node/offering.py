@@ -27,7 +27,7 @@ from dataward.node.forecast import (
     remaining_seconds,
     starts_in,
 )
-from dataward.node.handing_over import hand_over, take_out
+from dataward.node.handing_over import give_up, hand_over, take_out
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbourhood, Neighbours
 from dataward.world import Flag
@@ -65,24 +65,33 @@ class Offering:
 
 
 def winners(
-    waits: Mapping[TaskId, float], bids: Sequence[Bid], order: Sequence[TaskId], run_share: float
+    waits: Mapping[TaskId, float],
+    bids: Sequence[Bid],
+    offered: Sequence[QueueEntry],
+    run_share: float,
 ) -> dict[TaskId, NodeId]:
     """Which of the offered tasks go where: each to the node that would start it first.
 
-    ``waits`` is how long each would wait here. A task stays unless it would start elsewhere sooner
-    by ``run_share`` of its run time there. Tasks choose in this order; no node is given more tasks
-    than it has places. Equal starts go to the lowest id.
+    ``waits`` is how long each would wait here. A task whose run time is certain was planned with
+    care: it stays unless it would start elsewhere sooner by ``run_share`` of its run time there.
+    Tasks choose in this order; no node is given more tasks than it has places. Equal starts go to
+    the lowest id.
     """
     places = {bid.node: bid.places for bid in bids}
     given: dict[TaskId, NodeId] = {}
-    for number, task in enumerate(order):
+    for number, entry in enumerate(offered):
         open_bids = [bid for bid in bids if places[bid.node] > 0]
         if not open_bids:
             break
         best = min(open_bids, key=lambda bid: (bid.times[number][0], bid.node))
         start, end = best.times[number]
-        if start + run_share * (end - start) + LEAST_GAIN_SECONDS < waits[task]:
-            given[task] = best.node
+        if start == inf:
+            continue
+        margin = (
+            LEAST_GAIN_SECONDS if entry.spread else LEAST_GAIN_SECONDS + run_share * (end - start)
+        )
+        if start + margin < waits[entry.task]:
+            given[entry.task] = best.node
             places[best.node] -= 1
     return given
 
@@ -91,9 +100,19 @@ def may_move(entry: QueueEntry, behind_seconds: float) -> bool:
     """Whether a task may leave a node that is so far behind what was estimated of its tasks.
 
     As long as all goes as estimated, the plan is followed: to move a long task because of a short
-    delay would upset the plans of two nodes. A task of which nothing is known was not planned.
+    delay would upset the plans of two nodes. A plan by estimates that are not certain is worth less
+    than an idle core.
     """
-    return entry.spread == inf or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
+    return entry.spread > 0 or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
+
+
+def as_moved(entry: QueueEntry) -> QueueEntry:
+    """The entry of a task that moves: one whose run time is certain stays where it goes.
+
+    So it never goes to and fro. One whose run time is not certain goes only to idle cores. If
+    another task is there first, it may go on.
+    """
+    return entry if entry.spread else msgspec.structs.replace(entry, shelf=Shelf.KEPT)
 
 
 def first_to_end(bids: Sequence[Bid]) -> tuple[float, NodeId] | None:
@@ -149,7 +168,7 @@ class OfferMover:
         kernel, queue = self.parts.world.kernel, self.parts.state.queue
         pause = self.settings.pause_seconds_min
         while True:
-            if not queue.givable:
+            if not queue.givable and not self._unstarted():
                 await queue.offered.wait()
                 pause = self.settings.pause_seconds_min
                 await kernel.sleep(0)  # the executor takes what it can begin
@@ -162,16 +181,19 @@ class OfferMover:
                 pause = min(2 * pause, self.settings.pause_seconds_max)
             await kernel.sleep(pause)
 
-    async def _offer_waiting(self) -> bool:
-        """Whether some of the tasks that wait were given to other nodes, or will run there too.
+    def _unstarted(self) -> bool:
+        """Whether a task that was begun has not got its core yet."""
+        return any(a.started_at is None for a in self.parts.state.attempts.under_way())
 
-        The most urgent ones are offered first, for a short one may wait behind long ones; and the
-        least urgent, which wait for all others.
+    async def _offer_waiting(self) -> bool:
+        """Whether some of the tasks that wait were given to other nodes.
+
+        Those whose inputs are here, but no core is free, are offered first; then the most urgent
+        of the queue, for a short one may wait behind long ones; and the least urgent, which wait
+        for all others.
         """
         state, half = self.parts.state, self.settings.tasks_max // 2
-        staged = [
-            a.entry for a in state.attempts.under_way() if a.started_at is None and a.is_staged
-        ]
+        staged = [a.entry for a in state.attempts.under_way() if a.waits_for_core]
         first = state.queue.most_urgent(half)
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
         waits = self._waits(staged, first, last)
@@ -185,12 +207,8 @@ class OfferMover:
         if not offered:
             return False
         bids = await self._bids(await self._described(offered))
-        order = [entry.task for entry in offered]
-        chosen = winners(waits, bids, order, self.settings.run_share)
-        await self._hand_over([e for e in offered if e.task in chosen and e not in staged], chosen)
-        for entry in staged:
-            if entry.task in chosen:
-                await self._replicate(entry, chosen[entry.task])
+        chosen = winners(waits, bids, offered, self.settings.run_share)
+        await self._move(chosen, offered)
         return bool(chosen)
 
     def _waits(
@@ -218,20 +236,21 @@ class OfferMover:
         overdue = sum(overrun_seconds(attempt, now) for attempt in state.attempts.under_way())
         return (state.overrun_seconds + overdue) / self.parts.world.cores
 
-    async def _hand_over(
-        self, entries: Sequence[QueueEntry], chosen: Mapping[TaskId, NodeId]
-    ) -> None:
-        state, world = self.parts.state, self.parts.world
+    async def _move(self, chosen: Mapping[TaskId, NodeId], offered: Sequence[QueueEntry]) -> None:
+        """Let other nodes have these tasks; some wait in the queue here, some for a core."""
+        parts, world = self.parts, self.parts.world
+        moving = [entry for entry in offered if entry.task in chosen]
+        queued = take_out(parts.state.queue, moving)
+        begun = await give_up(parts.state, parts.store, [e for e in moving if e not in queued])
         by_node: dict[NodeId, list[QueueEntry]] = {}
-        for entry in take_out(state.queue, entries):
-            # It stays there, so that no task goes to and fro.
-            kept = msgspec.structs.replace(entry, shelf=Shelf.KEPT)
-            by_node.setdefault(chosen[entry.task], []).append(kept)
-        await hand_over(state, self.parts.placer, by_node, Occasion.GIVEN)
+        for entry in (*queued, *(entry for entry, _ in begun)):
+            by_node.setdefault(chosen[entry.task], []).append(as_moved(entry))
+        await hand_over(parts.state, parts.placer, by_node, Occasion.GIVEN)
+        await parts.placer.are_placed([standing for _, standing in begun])
         for node, tasks in by_node.items():
             ids = tuple(entry.task for entry in tasks)
             world.emit(WorkGiven(world.kernel.now(), world.node, node, ids, ()))
-        state.outbox.load_changed()
+        parts.state.outbox.load_changed()
 
     # --- tasks that run late ---------------------------------------------------------------------
 
@@ -324,30 +343,43 @@ class OfferMover:
         return sorted(round_.bids, key=lambda bid: bid.node)
 
     def _bid(self, offer: Offer) -> None:
-        """Say when this node could run each of the tasks; say nothing if it is about to stop."""
+        """Say when this node could run each of the tasks; say nothing if it is about to stop.
+
+        When a core will be free is known only as well as run times are. So a task whose run time is
+        not certain is wanted only if a core is idle now.
+        """
         state, world = self.parts.state, self.parts.world
         if state.is_draining or not state.identity.joined:
             return
         now = world.kernel.now()
         self._promised = [(until, seconds) for until, seconds in self._promised if until > now]
         under_way = list(state.attempts.under_way())
+        idle = world.cores - len(under_way) - len(state.queue) - len(self._promised)
         free = cores_free_in(under_way, world.cores, now, state.times)
         starts_in(sorted(a.entry for a in under_way if a.started_at is None), free, state.times)
-        promised = sum(seconds for _, seconds in self._promised) / world.cores
-        behind = promised + state.queue.load_seconds / world.cores
-        first = state.queue.most_urgent(1)
-        times = []
-        for task in offer.tasks:
-            entry = QueueEntry(
-                task.priority, task.task, False, task.seconds,
-                spread=task.spread, task_type=task.task_type,
-            )  # fmt: skip
-            missing = sum(size for file, size in task.inputs if file not in self.parts.depot)
-            wait = free[0] + (promised if not first or entry < first[0] else behind)
-            start = max(wait, state.learned.staging_seconds(missing))
-            times.append((start, start + expected_seconds(entry, state.times)))
-        # Until the giver has decided, other givers should not count on the same cores.
-        longest = max(end - start for start, end in times)
-        self._promised.append((now + 2 * self.settings.bid_seconds, longest))
+        times = [
+            (inf, inf) if task.spread and idle <= 0 else self._span(task, free[0])
+            for task in offer.tasks
+        ]
         places = sum(seconds <= free[0] for seconds in free)
+        if any(task.spread for task in offer.tasks):
+            places = min(places, max(idle, 0))
+        if longest := max((end - start for start, end in times if end < inf), default=0.0):
+            # Until the giver has decided, other givers should not count on the same cores.
+            self._promised.append((now + 2 * self.settings.bid_seconds, longest))
         world.network.send(offer.node, Bid(world.node, offer.number, places, tuple(times)))
+
+    def _span(self, task: OfferedTask, free_in_seconds: float) -> tuple[float, float]:
+        """In how many seconds this node would start a task, and end it."""
+        state, cores = self.parts.state, self.parts.world.cores
+        entry = QueueEntry(
+            task.priority, task.task, False, task.seconds,
+            spread=task.spread, task_type=task.task_type,
+        )  # fmt: skip
+        before = sum(seconds for _, seconds in self._promised)
+        first = state.queue.most_urgent(1)
+        if first and not entry < first[0]:
+            before += state.queue.load_seconds
+        missing = sum(size for file, size in task.inputs if file not in self.parts.depot)
+        start = max(free_in_seconds + before / cores, state.learned.staging_seconds(missing))
+        return start, start + expected_seconds(entry, state.times)

@@ -82,6 +82,7 @@ class Trouble:
     failed_calls: int = 0
     died: int = 0  # attempts that went with their node in a crash
     interrupted: int = 0  # attempts, replicas aside, that ended before their task did
+    sent_on: int = 0  # attempts that had not started, and whose tasks went to other nodes
     postponed: int = 0  # replicas that had to wait for a parent again
     absent: int = 0  # files of recalled tasks that nobody has, once for each reader
     removals: int = 0  # times that somebody removed a task
@@ -200,6 +201,9 @@ class HealingTally:
         if over_seconds is not None:
             after_seconds = self.simulation.kernel.now() - over_seconds
             self.healing.outlived += after_seconds > OUTLIVED_SECONDS
+        elif event.outcome is AttemptOutcome.SENT_ON and began is not None:
+            self._trouble.sent_on += 1
+            self._began[began.task, began.generation] -= not began.replica
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
         elif event.outcome is AttemptOutcome.POSTPONED:

@@ -31,6 +31,15 @@ class HealedRun:
         """How often a node lost all that it held, by a crash or with its lease."""
         return self.trouble.crashes + self.healing.leases_lost
 
+    @property
+    def given_up(self) -> int:
+        """How many attempts ended before their tasks; their tasks are queued once more.
+
+        One that was sent on is queued by its node, and if nothing goes wrong by nobody else.
+        """
+        is_troubled = self.deaths or self.trouble.hindrances
+        return self.trouble.interrupted + (self.trouble.sent_on if is_troubled else 0)
+
 
 def repeated(run: HealedRun) -> float:
     """A task runs again if its attempt was interrupted, taken for dead, or its end forgotten."""
@@ -40,7 +49,7 @@ def repeated(run: HealedRun) -> float:
 def doubled(run: HealedRun) -> float:
     """A task is queued anew while it waits elsewhere: taken over, given up, or counted anew."""
     counted_anew = run.trouble.forgets * (1 + run.trouble.partitions)
-    return run.healing.taken_over + run.trouble.interrupted + run.tasks * counted_anew
+    return run.healing.taken_over + run.given_up + run.tasks * counted_anew
 
 
 def reopened(run: HealedRun) -> float:
@@ -73,7 +82,7 @@ def taken_over(run: HealedRun) -> float:
     """
     trouble = run.trouble
     unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
-    again = trouble.interrupted + trouble.postponed + run.tasks * (run.healing.reopened > 0)
+    again = run.given_up + trouble.postponed + run.tasks * (run.healing.reopened > 0)
     return (run.tasks + again) * (run.deaths + unjoined)
 
 
@@ -85,7 +94,7 @@ def taken_again(run: HealedRun) -> float:
     begun to take over when it died.
     """
     trouble = run.trouble
-    ended = trouble.died + trouble.interrupted + trouble.postponed
+    ended = trouble.died + run.given_up + trouble.postponed
     anew = run.healing.leases_lost + trouble.forgets + max(run.deaths - 1, 0)
     anew += run.healing.reopened > 0
     return 2 * ended + run.tasks * anew + run.deaths * trouble.failed_calls
@@ -103,7 +112,7 @@ def undelivered(run: HealedRun) -> float:
     That a removed task's children are to be told is said once, in a message.
     """
     healing, trouble = run.healing, run.trouble
-    placed = healing.taken_over + healing.reopened + trouble.interrupted
+    placed = healing.taken_over + healing.reopened + run.given_up
     unheard = trouble.failed_calls + min(trouble.removals, trouble.lost_messages)
     return 8 * run.deaths + placed + unheard + run.tasks * trouble.forgets
 
@@ -111,7 +120,7 @@ def undelivered(run: HealedRun) -> float:
 def mistaken(run: HealedRun) -> float:
     """An attempt that ended is asked after only if the store was not told, or forgot."""
     trouble = run.trouble
-    ended = trouble.interrupted + trouble.died
+    ended = run.given_up + trouble.died
     return 2 * ended + trouble.failed_calls + run.tasks * trouble.forgets
 
 
