@@ -132,10 +132,10 @@ class Overlaps:
         self._inputs.append(files)
         self._make_room(place)
         self._open[place] = True
-        for file in files:
-            self._read(file, place)
+        self._needed[place] = sum(self._read(file, place) for file in files)
 
-    def _read(self, file: InputFile, place: int) -> None:
+    def _read(self, file: InputFile, place: int) -> int:
+        """How much a file counts, once the task at this place is listed among its readers."""
         readers = self._readers.get(file.id)
         if readers is None:
             readers = self._readers[file.id] = array("i")
@@ -143,11 +143,11 @@ class Overlaps:
                 self._weights[file.id] = file.size_bytes
         readers.append(place)
         weight = self._weights.get(file.id, 1)
-        self._needed[place] += weight
         for node in self._holders.get(file.id, ()):
             site = self._sites[node]
             site.overlap[place] += weight
             site.references[place] += site.references_of[file.id]
+        return weight
 
     def _make_room(self, place: int) -> None:
         if place < len(self._open):
