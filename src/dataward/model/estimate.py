@@ -1,6 +1,5 @@
 """What is thought of a task's run time, and how sure that is."""
 
-from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ class Estimate(NamedTuple):
 GUESS = Estimate(UNKNOWN_SECONDS, inf)
 
 
-@lru_cache(maxsize=4096)  # a task's estimate is asked for several times in a row
 def estimate_of(seconds: float, spread: float) -> Estimate:
     """The estimate that was given for a task; a run time of 0 says that none was."""
     return Estimate(seconds, spread) if seconds > 0 else GUESS

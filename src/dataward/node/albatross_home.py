@@ -61,9 +61,10 @@ def node_with_most_data(
     Of equal nodes the current one is taken, else the first that is known.
     """
     sizes = {file.id: file.size_bytes for file in as_committed(task.inputs, task.input_copies)}
+    known = {copy.node for copy in task.input_copies}.intersection(nodes)
     held: dict[NodeId, int] = {}
     for file, node in dict.fromkeys((copy.file, copy.node) for copy in task.input_copies):
-        if node in nodes:
+        if node in known:
             held[node] = held.get(node, 0) + sizes.get(file, 0)
     best = max(held, key=lambda node: (held[node], node == current), default=None)
     return best if best is not None and held[best] else None

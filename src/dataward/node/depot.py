@@ -66,7 +66,10 @@ class Depot:
     store: StoreClient
     outbox: Outbox
     used_bytes: int = 0
-    _held: dict[FileId, _Held] = field(default_factory=dict)  # least recently used first
+    _held: dict[FileId, _Held] = field(default_factory=dict)
+    # Those that are not originals, least recently used first. Originals pile up: were they among
+    # these, each eviction would have to pass over all of them.
+    _copies: dict[FileId, None] = field(default_factory=dict)
     _pins: dict[FileId, int] = field(default_factory=dict)
     _unwanted: set[FileId] = field(default_factory=set)  # to go when no task holds them
     _arriving: dict[FileId, Flag] = field(default_factory=dict)
@@ -86,11 +89,16 @@ class Depot:
 
     def _hold(self, file: FileId, held: _Held) -> None:
         self._held[file] = held
+        if held.original:
+            self._copies.pop(file, None)
+        else:
+            self._copies[file] = None
         for watcher in self._watchers:
             watcher.came(file)
 
     def _let_go(self, file: FileId) -> None:
         del self._held[file]
+        self._copies.pop(file, None)
         for watcher in self._watchers:
             watcher.went(file)
 
@@ -179,11 +187,11 @@ class Depot:
                     self.drop(file.id)
 
     def _touch(self, file: FileId) -> bool:
-        held = self._held.pop(file, None)
-        if held is None:
-            return False
-        self._held[file] = held  # to the end: most recently used
-        return True
+        if file in self._copies:
+            del self._copies[file]
+            self._copies[file] = None  # to the end: most recently used
+            return True
+        return file in self._held
 
     async def _fetch_all(
         self, urgency: float, files: list[InputFile], hints: tuple[Copy, ...]
@@ -353,12 +361,12 @@ class Depot:
         if excess <= 0:
             return
         evictable: list[FileId] = []
-        for file, held in self._held.items():
+        for file in self._copies:
             if excess <= 0 or not may_evict:
                 break
-            if not held.original and file not in self._pins:
+            if file not in self._pins:
                 evictable.append(file)
-                excess -= held.size_bytes
+                excess -= self._held[file].size_bytes
         if excess > 0:
             raise DiskFull(f"{self.world.node} has no room for {size_bytes} bytes more")
         for file in evictable:

@@ -44,10 +44,10 @@ class _Learned:
         self.seconds = RunningMean()
         self.errors = RunningMean()  # logarithms of measured over estimated run times
 
-    def add(self, seconds: float, estimated_seconds: float) -> None:
+    def add(self, seconds: float, error: float | None) -> None:
         self.seconds.add(seconds)
-        if estimated_seconds > 0:
-            self.errors.add(log(seconds / max(estimated_seconds, LEAST_SECONDS)))
+        if error is not None:
+            self.errors.add(error)
 
 
 _NOTHING = _Learned()
@@ -81,8 +81,11 @@ class LearnedTimes:
             learned = self._by_type[task_type] = _Learned()
             self.types_seen += 1
         seconds = max(seconds, LEAST_SECONDS)
-        learned.add(seconds, estimated_seconds)
-        self._all.add(seconds, estimated_seconds)
+        error = None
+        if estimated_seconds > 0:
+            error = log(seconds / max(estimated_seconds, LEAST_SECONDS))
+        learned.add(seconds, error)
+        self._all.add(seconds, error)
 
     @property
     def runs(self) -> int:

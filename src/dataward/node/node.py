@@ -38,6 +38,8 @@ from dataward.node.store_client import StoreClient
 from dataward.node.validator import Validator
 from dataward.world import Fiber, World
 
+_ABOUT_FETCHING = (MayFetch, HoldOn)
+
 
 class Node:
     """Runs tasks of workflows until stopped, in either world."""
@@ -175,7 +177,7 @@ class Node:
             self._serving.on_want(message)
         elif isinstance(message, FetchOver):
             self._serving.on_over(message)
-        elif isinstance(message, MayFetch | HoldOn):
+        elif isinstance(message, _ABOUT_FETCHING):
             self._depot.on_message(message)
         elif isinstance(message, TellChildren):
             task, generation, children = message.task, message.generation, message.children

@@ -132,10 +132,10 @@ class Overlaps:
         self._inputs.append(files)
         self._make_room(place)
         self._open[place] = True
-        for file in files:
-            self._read(file, place)
+        self._needed[place] = sum(self._read(file, place) for file in files)
 
-    def _read(self, file: InputFile, place: int) -> None:
+    def _read(self, file: InputFile, place: int) -> int:
+        """How much a file counts, once the task at this place is listed among its readers."""
         readers = self._readers.get(file.id)
         if readers is None:
             readers = self._readers[file.id] = array("i")
@@ -143,11 +143,11 @@ class Overlaps:
                 self._weights[file.id] = file.size_bytes
         readers.append(place)
         weight = self._weights.get(file.id, 1)
-        self._needed[place] += weight
         for node in self._holders.get(file.id, ()):
             site = self._sites[node]
             site.overlap[place] += weight
             site.references[place] += site.references_of[file.id]
+        return weight
 
     def _make_room(self, place: int) -> None:
         if place < len(self._open):
@@ -187,7 +187,7 @@ class Overlaps:
         self._put(node, site, files)
         for file in files:
             site.references_of[file] += 1
-        self._change(site.references, files, [1] * len(files))
+        self._change(site.references, files, 1)
         self.remove(task)
 
     def place(self, files: Iterable[FileId], node: NodeId) -> None:
@@ -198,7 +198,7 @@ class Overlaps:
         """A node no longer has these files."""
         site = self._site(node)
         gone = [file for file in files if file in site.references_of]
-        self._change(site.overlap, gone, [-self._weights.get(file, 1) for file in gone])
+        self._change(site.overlap, gone, self._weights_of(gone), -1)
         self._change(site.references, gone, [-site.references_of.pop(file) for file in gone])
         for file in gone:
             holders = self._holders[file]
@@ -212,21 +212,37 @@ class Overlaps:
         for file in new:
             site.references_of[file] = 0
             self._holders.setdefault(file, []).append(node)
-        self._change(site.overlap, new, [self._weights.get(file, 1) for file in new])
+        self._change(site.overlap, new, self._weights_of(new))
 
-    def _change(self, numbers: Amounts, files: Sequence[FileId], amounts: Sequence[int]) -> None:
-        """Add each file's amount to the numbers of all tasks that read the file.
+    def _weights_of(self, files: Sequence[FileId]) -> Sequence[int] | int:
+        """How much each of these files counts, or a number if that is the same for all."""
+        if self._measure is Measure.FILES:
+            return 1
+        return [self._weights.get(file, 1) for file in files]
+
+    def _change(
+        self,
+        numbers: Amounts,
+        files: Sequence[FileId],
+        amounts: Sequence[int] | int,
+        times: int = 1,
+    ) -> None:
+        """Add each file's amount, so many times, to the numbers of all tasks that read the file.
 
         Tasks that have left may be among them: their numbers are not looked at.
         """
         if not files:
             return
-        places, lengths = array("i"), []
-        for file in files:
-            readers = self._readers.get(file, _NOBODY)
-            places.extend(readers)
-            lengths.append(len(readers))
-        np.add.at(numbers, np.frombuffer(places, np.int32), np.repeat(amounts, lengths))
+        readers = [self._readers.get(file, _NOBODY) for file in files]
+        places = array("i")
+        for each in readers:
+            places.extend(each)
+        added: Amounts | int
+        if isinstance(amounts, int):
+            added = times * amounts
+        else:
+            added = times * np.repeat(amounts, [len(each) for each in readers])
+        np.add.at(numbers, np.frombuffer(places, np.int32), added)
 
     def _site(self, node: NodeId) -> _Site:
         site = self._sites.get(node)

@@ -76,7 +76,8 @@ class ShardPatrol:
                 await self.placer.place_again(found.task)
             else:
                 self._deliver(found)
-        await self._ask_after(findings.suspects)
+        if findings.suspects:
+            await self._ask_after(findings.suspects)
         self._report_again(findings)
         if findings.recount_due:
             await recount(self.store, self.placer, self.world.store.shard_count, findings)

@@ -33,6 +33,8 @@ class Placer:
     ) -> None:
         """Queue tasks that need a node, each once; as replicas if other nodes have them too."""
         needy = list({task.task: task for task in tasks}.values())
+        if not needy:
+            return
         homes = await self.homes.find(needy, occasion, avoid)
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, homes, strict=True):
@@ -50,8 +52,9 @@ class Placer:
         replica: bool = False,
     ) -> None:
         """Queue tasks that had become ready again, and empty their outboxes."""
-        await self.place(tasks, occasion, avoid, replica=replica)
-        await self.are_placed(tasks)
+        if tasks:
+            await self.place(tasks, occasion, avoid, replica=replica)
+            await self.are_placed(tasks)
 
     async def place_again(self, task: TaskId) -> None:
         """Queue a task that may be in no node's queue."""

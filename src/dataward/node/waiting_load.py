@@ -53,6 +53,10 @@ class _Waiting:
         return self.estimated_seconds * self.factor + guesses
 
 
+def _is_certain(entry: QueueEntry) -> bool:
+    return entry.spread == 0 and entry.seconds > 0
+
+
 class WaitingLoad:
     """The sum of the expected run times of all tasks in a queue.
 
@@ -81,10 +85,10 @@ class WaitingLoad:
 
     def add(self, entry: QueueEntry) -> None:
         self._tasks += 1
-        given = estimate_of(entry.seconds, entry.spread)
-        if given.spread == 0:
-            self._certain_seconds += given.seconds
+        if _is_certain(entry):
+            self._certain_seconds += entry.seconds
             return
+        given = estimate_of(entry.seconds, entry.spread)
         waiting = self._waiting.get(entry.task_type)
         if waiting is None:
             waiting = self._waiting[entry.task_type] = _Waiting()
@@ -102,10 +106,10 @@ class WaitingLoad:
             self._known.clear()
             self._strange = _Waiting()
             return
-        given = estimate_of(entry.seconds, entry.spread)
-        if given.spread == 0:
-            self._certain_seconds -= given.seconds
+        if _is_certain(entry):
+            self._certain_seconds -= entry.seconds
             return
+        given = estimate_of(entry.seconds, entry.spread)
         waiting = self._waiting[entry.task_type]
         self._change(waiting, entry, given, -1)
         if not waiting.tasks:

@@ -43,6 +43,7 @@ from dataward.stores.shard import Shard
 
 OUTLIVED_SECONDS = 20.0  # more than an outcome, or the word of one, is on its way
 LOOK_SECONDS = 1.0  # between two looks at loads and queues: they are not in the event list
+_TELL_LOAD = (ReportLoad, Claim, Renew)
 
 
 @dataclass
@@ -133,6 +134,8 @@ class HealingTally:
             + settings.unawaited_seconds
             + LOOK_SECONDS
         )
+        shards = len(simulation.store.shards)
+        self._shard_of = {node: shard_of(Probe(node), shards) for node in simulation.nodes}
         workflow = simulation.workflow
         readers = simulation.workflow.consumers.degrees().tolist()
         self._readers = dict(zip(simulation.workflow.file_ids, readers, strict=True))
@@ -260,7 +263,7 @@ class HealingTally:
                 self._over_since.setdefault(answer.task, self.simulation.kernel.now())
             elif isinstance(operation, Reopen) and answer.granted:
                 self.reopened.add(operation.task)  # also if the node died before it could tell
-        elif isinstance(operation, ReportLoad | Claim | Renew):
+        elif isinstance(operation, _TELL_LOAD):
             self._on_load_told(operation.node, operation.load_seconds)
 
     def _on_load_told(self, id: NodeId, said_seconds: float) -> None:
@@ -329,8 +332,7 @@ class HealingTally:
         return record is not None and record.state is TaskState.READY
 
     def _row_of(self, node: NodeId) -> NodeRecord | None:
-        shards = self.simulation.store.shards
-        return shards[shard_of(Probe(node), len(shards))].nodes.get(node)
+        return self.simulation.store.shards[self._shard_of[node]].nodes.get(node)
 
 
 # --- when all is done ----------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Interference:
     failed_calls: int = 0  # so far: calls to a shard that were lost or not answered
 
     def reaches(self, source: str, target: str) -> bool:
-        return all((source in group) == (target in group) for group in self.cuts)
+        return not self.cuts or all((source in cut) == (target in cut) for cut in self.cuts)
 
     def store_fate(self, caller: str, shard: int) -> StoreFate:
         fate = self._store_fate(caller, shard)

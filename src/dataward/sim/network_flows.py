@@ -80,11 +80,15 @@ class Meter:
     def done_at(self) -> float:
         """The time at which the first flow will be done at the present pace."""
         flows = self.flows
-        while flows and not _is_current(flows[0], self):
+        while flows:
+            target, _, transfer = flows[0]
+            if transfer.meter is self and transfer.target == target:  # as `_is_current`
+                if self.pace <= 0:
+                    return inf
+                left = target - self.served
+                return self.since + left / self.pace if left > 0 else self.since
             heappop(flows)
-        if not flows or self.pace <= 0:
-            return inf
-        return self.since + max(0.0, flows[0][0] - self.served) / self.pace
+        return inf
 
     def _restart(self, now: float) -> None:
         served = self.read(now)
@@ -145,7 +149,7 @@ class FlowNetwork:
         self._move_to(now)
         transfer = Transfer(self._started, size_bytes, tag)
         self._started += 1
-        route = tuple(self._share.links[link] for link in links)
+        route = tuple([self._share.links[link] for link in links])
         if rate_max is not None:
             transfer.cap = self._cap(rate_max)
             route = (*route, transfer.cap)

@@ -96,10 +96,11 @@ class SimDisk:
         """Charge for reading all inputs at the disk's speed."""
         if lost := self.machine.missing(task.inputs):
             raise InputLost(lost)
-        stored = self.machine.stored.files
-        await self._pass(
-            sum(stored[file.id].size_bytes for file in task.inputs if file.id in stored)
-        )
+        stored, size_bytes = self.machine.stored.files, 0
+        for file in task.inputs:
+            if (held := stored.get(file.id)) is not None:
+                size_bytes += held.size_bytes
+        await self._pass(size_bytes)
 
     def output_bytes(self, task: TaskSpec) -> int:
         return sum(self.truth.size_bytes[file.id] for file in task.outputs)

@@ -50,9 +50,11 @@ class StoreService:
                 failed = True
                 if fate is StoreFate.LOST:
                     continue
-            start = max(now + latency_seconds, self.busy_until[shard])
+            arrival, busy_until = now + latency_seconds, self.busy_until[shard]
+            start = arrival if arrival > busy_until else busy_until
             done = self.busy_until[shard] = start + len(places) * model.service_seconds
-            answered_at = max(answered_at, done)
+            if done > answered_at:
+                answered_at = done
             kernel.call_at(done, self._apply, shard, places, operations, answers)
         if failed:
             answered_at = now + self.interference.store_patience_seconds

@@ -16,7 +16,7 @@ from dataward.model.answers import (
     Standing,
     Unfinished,
 )
-from dataward.model.estimate import estimate_of
+from dataward.model.estimate import GUESS
 from dataward.model.ids import NOBODY, AttemptId, NodeId, incarnation_of
 from dataward.model.operations import (
     AddCopies,
@@ -432,15 +432,15 @@ class TaskRules:
         self, record: TaskRecord, *, granted: bool = False, files: bool = False
     ) -> Standing:
         spec, state = record.spec, record.state
-        seconds, spread = estimate_of(spec.estimated_seconds, spec.estimated_spread)
+        is_known = spec.estimated_seconds > 0
         return Standing(  # by position: one is made for most operations, and names take time
             spec.id,
             state,
             record.generation,
             spec.preferred,
             spec.priority,
-            seconds,
-            spread,
+            spec.estimated_seconds if is_known else GUESS.seconds,
+            spec.estimated_spread if is_known else GUESS.spread,
             spec.type,
             granted,
             record.backups < spec.backups_max,
