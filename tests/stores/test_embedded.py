@@ -29,6 +29,7 @@ from dataward.model.operations import (
     Patrol,
     Probe,
     Recount,
+    Remove,
     Renew,
     Submit,
 )
@@ -314,6 +315,28 @@ def test_callers_that_share_its_fate_wait_for_outcomes_only(tmp_path):
     assert committed
     run.close()
     assert known(tmp_path, "a") == [True], "what went before is written with it"
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Commit("a", "n1.1.1", "n1", generation=1),
+        Fail("a", "n1.1.1", "its own error"),
+        Remove("a"),
+    ],
+)
+def test_every_end_of_a_task_waits_for_the_disk_also_if_callers_share_the_stores_fate(
+    tmp_path, outcome
+):
+    run = Run(tmp_path, shares_fate=True)
+    run.call(submit("a"), Begin("a", "n1.1.1", "n1"))
+
+    ended = run.call(outcome)
+
+    assert not ended
+    run.finish()
+    assert ended
+    run.close()
 
 
 def test_what_nobody_waits_for_is_written_when_it_is_a_lot(tmp_path, monkeypatch):
