@@ -189,6 +189,14 @@ def test_a_snapshot_has_everything_a_shard_remembers():
     assert remembered == set(ShardState.__struct_fields__)
 
 
+def test_a_snapshot_from_before_tasks_could_be_forgotten_or_removed_counts_none_of_them():
+    older = msgspec.to_builtins(state_of(Shard(0)))[:-2]
+
+    shard = shard_from(msgspec.convert(older, ShardState))
+
+    assert (shard._forgotten, shard.removed) == (0, 0)
+
+
 @pytest.mark.parametrize("compact_bytes", [1 << 20, 0], ids=["from operations", "from a snapshot"])
 def test_a_store_opened_again_knows_which_tasks_did_not_run(tmp_path, compact_bytes):
     settings = EmbeddedSettings(compact_bytes_min=compact_bytes, compact_ratio=0.0)
