@@ -1009,7 +1009,8 @@ def test_nothing_a_removed_tasks_attempt_does_has_any_effect(store):
     assert [commit.state, fail.state] == [REMOVED] * 2
     assert store.advance("a", "n2.1.1", STAGE_OUT).state is REMOVED
     assert store.release("a", "n2.1.1").state is REMOVED
-    assert store.postpone("a", "n2.1.1", "parent").state is REMOVED
+    postponed = store.postpone("a", "n2.1.1", "parent")
+    assert (postponed.state, postponed.granted) == (REMOVED, False)
     assert store.take_over("a", "n2").state is REMOVED
 
 
@@ -1132,6 +1133,8 @@ def test_a_complete_child_outlives_its_parents_removal(store):
     told = store.notify("child", "parent", 2, removed=True)
 
     assert (told.state, told.granted) == (COMPLETE, False)
+    late = store.postpone("child", "n3.1.1", "parent")
+    assert (late.state, late.granted) == (COMPLETE, False)
 
 
 def test_a_removed_parent_removes_a_completed_child_that_must_run_again_without_it(store):

@@ -419,6 +419,22 @@ def test_what_came_while_bids_were_awaited_is_offered_soon() -> None:
     assert place.offered() == [("a",), ("a", "b")]
 
 
+def test_who_had_nothing_to_offer_for_a_while_offers_as_often_as_at_first() -> None:
+    place = Place(pause_seconds_min=1.0, pause_seconds_max=64.0)
+    place.runs(seconds=1e6)
+    place.waits("a")
+    place.moves()
+    place.pass_time(60.0)
+    place.state.queue.remove("a")
+    place.pass_time(64.0)
+    place.network.sent.clear()
+
+    place.waits("b")
+    place.pass_time(3.0)
+
+    assert place.offered() == [("b",), ("b",)]
+
+
 def test_a_gift_changes_the_load_that_others_are_told_of() -> None:
     place = Place()
     place.runs()

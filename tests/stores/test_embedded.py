@@ -29,6 +29,7 @@ from dataward.model.operations import (
     Patrol,
     Probe,
     Recount,
+    Remove,
     Renew,
     Submit,
 )
@@ -188,6 +189,14 @@ def test_a_snapshot_has_everything_a_shard_remembers():
     assert remembered == set(ShardState.__struct_fields__)
 
 
+def test_a_snapshot_from_before_tasks_could_be_forgotten_or_removed_counts_none_of_them():
+    older = msgspec.to_builtins(state_of(Shard(0)))[:-2]
+
+    shard = shard_from(msgspec.convert(older, ShardState))
+
+    assert (shard._forgotten, shard.removed) == (0, 0)
+
+
 @pytest.mark.parametrize("compact_bytes", [1 << 20, 0], ids=["from operations", "from a snapshot"])
 def test_a_store_opened_again_knows_which_tasks_did_not_run(tmp_path, compact_bytes):
     settings = EmbeddedSettings(compact_bytes_min=compact_bytes, compact_ratio=0.0)
@@ -314,6 +323,28 @@ def test_callers_that_share_its_fate_wait_for_outcomes_only(tmp_path):
     assert committed
     run.close()
     assert known(tmp_path, "a") == [True], "what went before is written with it"
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Commit("a", "n1.1.1", "n1", generation=1),
+        Fail("a", "n1.1.1", "its own error"),
+        Remove("a"),
+    ],
+)
+def test_every_end_of_a_task_waits_for_the_disk_also_if_callers_share_the_stores_fate(
+    tmp_path, outcome
+):
+    run = Run(tmp_path, shares_fate=True)
+    run.call(submit("a"), Begin("a", "n1.1.1", "n1"))
+
+    ended = run.call(outcome)
+
+    assert not ended
+    run.finish()
+    assert ended
+    run.close()
 
 
 def test_what_nobody_waits_for_is_written_when_it_is_a_lot(tmp_path, monkeypatch):

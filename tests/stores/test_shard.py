@@ -456,6 +456,23 @@ def test_tasks_that_failed_are_counted_also_those_that_failed_with_a_parent():
     assert counts == [0, 1, 2]
 
 
+def test_whatever_has_ended_in_any_way_is_counted_once():
+    shard = a_shard(*(a_task(task) for task in "abcde"))
+    ends = [
+        Commit("a", "n1.1.1", "n1", (), 1),
+        Fail("b", "n1.1.2", "its own error"),
+        Remove("c"),
+        Remove("d"),
+    ]
+    shard.apply(Begin("b", "n1.1.2", "n1"), 1.0)
+
+    for end in (*ends, *ends):
+        shard.apply(end, 2.0)
+
+    assert (shard.complete, shard.failed, shard.removed) == (1, 1, 2)
+    assert shard.ended == 4
+
+
 def test_an_attempt_that_committed_is_no_longer_in_line_to_be_asked_after():
     shard = a_shard()
     shard.apply(Begin("a", "n1.1.1", "n1"), 0.0)
