@@ -13,7 +13,6 @@ from dataward.cli.run_end import TAIL_BYTES, RunEnd, end_as_json, last_lines, pr
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Event, InputsStaged, RunEnded, TaskSkipped
 from dataward.model.workflow import TaskId, Workflow
-from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.recorded_run import RunEnding
@@ -31,7 +30,7 @@ def an_end(
     source: str = "diamond.json",
 ) -> RunEnd:
     workflow = workflow or a_diamond()
-    progress, tally = RunProgress(workflow, 2, bottom_levels), RunTally()
+    progress, tally = RunProgress(workflow), RunTally()
     for event in events:
         progress.add(event)
         tally.add(event)

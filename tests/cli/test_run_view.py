@@ -15,7 +15,7 @@ from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptEnded, Event, InputsStaged, TaskFinished, TaskSkipped
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.plan.critical_path import bottom_levels
+from dataward.plan.end_forecast import EndForecast
 from dataward.reports.progress import RunProgress
 from reports.lives import error, failed, failed_with_parent, ran, removed, run_started, started
 from reports.runs import simulated
@@ -44,8 +44,8 @@ def printed(console: Console) -> str:
 def a_view(
     *events: Event, console: Console, workflow: Workflow | None = None, quiet: bool = False
 ) -> RunView:
-    progress = RunProgress(workflow or a_diamond(), 2, bottom_levels)
-    view = RunView(progress, quiet=quiet, console=console)
+    progress = RunProgress(workflow or a_diamond())
+    view = RunView(progress, quiet=quiet, console=console, timer=lambda: 0.0)
     for event in events:
         view.add(event)
     return view
@@ -57,11 +57,12 @@ def drawn(
     width: int = 80,
     height: int = 24,
     workflow: Workflow | None = None,
+    left: EndForecast | None = EndForecast(10.0, 8.0, 130.0),  # noqa: B008 - frozen
 ) -> list[str]:
     """The lines of the picture, without a cursor moving about."""
     console = a_console(width, height)
     progress = a_view(*events, console=console, workflow=workflow).progress
-    console.print(picture(progress, now, progress.eta_seconds(now), width, height))
+    console.print(picture(progress, now, left, width, height))
     return printed(console).splitlines()
 
 
@@ -70,20 +71,23 @@ def drawn(
 
 def test_everything_worth_knowing_is_in_the_picture() -> None:
     staged = InputsStaged(2.0, TaskId("left"), "n0.1.left1", "n0", 3_000_000, 1_000_000)
+    left = EndForecast(10.0, 8.0, 13.0)
     events = [run_started(), *ran("split", 2.0, 2.0), staged, *started("left", 8.0)]
 
-    text = "\n".join(drawn(*events, *error("right", 9.0), failed("right", 9.0), now=10.0))
+    text = "\n".join(
+        drawn(*events, *error("right", 9.0), failed("right", 9.0), now=10.0, left=left)
+    )
 
     for piece in (
         "diamond", "2 of 4  50%", "waiting 1", "ready 0", "running 1", "complete 1", "failed 1",
-        "0.2 tasks/s", "10 s so far", "about 10 s left", "inputs: 1.00 MB staged",
+        "0.2 tasks/s", "10 s so far", "about 10 s left (8.0 to 13 s)", "inputs: 1.00 MB staged",
         "3.00 MB found locally (75%)", "left  on n0  2 s", "right failed: exit code 3",
     ):  # fmt: skip
         assert piece in text
 
 
 def test_what_is_not_known_yet_is_left_out() -> None:
-    text = "\n".join(drawn(run_started(), now=1.0))
+    text = "\n".join(drawn(run_started(), now=1.0, left=None))
 
     assert "left" not in text
     assert "inputs" not in text
@@ -218,8 +222,7 @@ def test_the_forecast_is_made_once_a_second() -> None:
     console = a_console()
     asked: list[float] = []
     view = a_view(run_started(), *ran("split", 1.0), console=console)
-    forecast = view.progress.eta_seconds
-    view.progress.eta_seconds = lambda now: (asked.append(now), forecast(now))[1]  # type: ignore[method-assign]
+    view.foreseen(None, lambda now: asked.append(now))
 
     for tick in range(12):
         view.refresh(tick / 4)
@@ -228,20 +231,53 @@ def test_the_forecast_is_made_once_a_second() -> None:
     assert asked == [0.0, 1.0, 2.0]
 
 
+def test_a_forecast_takes_at_most_a_hundredth_of_the_time() -> None:
+    asked: list[float] = []
+    clock = iter(range(1000))
+    view = RunView(RunProgress(a_diamond()), console=a_console(), timer=lambda: next(clock) / 20)
+    view.foreseen(None, lambda now: asked.append(now))  # it takes 0.05 s by that clock
+
+    for tick in range(4 * 12):
+        view.refresh(tick / 4)
+    view.close()
+
+    assert asked == [0.0, 5.0, 10.0]
+
+
+def test_what_is_expected_is_said_before_the_run_in_one_line() -> None:
+    console = a_console(width=60, terminal=False)
+
+    a_view(console=console).foreseen(EndForecast(12.3, 9.1, 17.0), lambda now: None)
+
+    assert printed(console) == "should take 12 s (9.1 to 17 s in 9 of 10 cases)\n"
+
+
+@pytest.mark.parametrize("forecast", [None, EndForecast(0.5, 0.2, 1.0)])
+def test_nothing_is_said_of_a_run_of_which_nothing_is_known_or_that_is_over_at_once(
+    forecast: EndForecast | None,
+) -> None:
+    console = a_console(terminal=False)
+
+    a_view(console=console).foreseen(forecast, lambda now: None)
+
+    assert printed(console) == ""
+
+
 # --- elsewhere -----------------------------------------------------------------------------------
 
 
 def test_a_pipe_gets_a_line_every_five_seconds() -> None:
     console = a_console(terminal=False)
     view = a_view(run_started(), *ran("split", 2.0, 2.0), *started("left", 2.0), console=console)
+    view.foreseen(None, lambda now: EndForecast(14.0, 11.4, 300.0))
 
     for tick in range(4 * 11 + 1):
         view.refresh(tick / 4)
     view.close()
 
     assert printed(console) == (
-        "1 of 4 done, 1 running, 0 failed, 0.2/s, about 14 s left\n"
-        "1 of 4 done, 1 running, 0 failed, 0.1/s, about 14 s left\n"
+        "1 of 4 done, 1 running, 0 failed, 0.2/s, about 14 s left (11 s to 5 min 00 s)\n"
+        "1 of 4 done, 1 running, 0 failed, 0.1/s, about 14 s left (11 s to 5 min 00 s)\n"
     )
 
 

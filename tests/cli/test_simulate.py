@@ -406,3 +406,30 @@ def test_a_setting_of_one_of_several_strategies_is_left_out_for_the_others(
     )
 
     assert said.code == ExitCode.OK
+
+
+# --- the forecast --------------------------------------------------------------------------------
+
+
+def test_what_estimates_made_one_expect_is_said_beside_the_makespan(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--nodes", "2", "--estimates", "0.3")
+
+    assert re.search(r"By the estimates it should have taken .* in 9 of 10 cases", said.out)
+
+
+def test_nothing_is_forecast_from_nothing_and_exact_run_times_need_no_forecast(
+    dataward: Dataward,
+) -> None:
+    unknown = dataward("simulate", "montage.json", "--nodes", "2", "--estimates", "unknown")
+    exact = dataward("simulate", "montage.json", "--nodes", "2")
+
+    assert "Too little was known beforehand to say when it would end." in unknown.out
+    assert "should have taken" not in exact.out
+
+
+def test_json_has_the_forecast(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--nodes", "2", "--estimates", "0.3", "--json")
+
+    (row,) = json.loads(said.out)
+    low, high = row["forecast"]["low_seconds"], row["forecast"]["high_seconds"]
+    assert 0 < low < row["forecast"]["seconds"] < high

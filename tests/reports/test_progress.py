@@ -1,7 +1,5 @@
 from collections.abc import Iterable
-from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +22,6 @@ from dataward.model.events import (
 )
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.plan.critical_path import bottom_levels
 from dataward.reports.progress import RunProgress, TaskCounts
 from reports.lives import (
     attempt_of,
@@ -41,8 +38,8 @@ from reports.lives import (
 from reports.runs import simulated
 
 
-def followed(*events: Event, workflow: Workflow | None = None, cores: int = 2) -> RunProgress:
-    progress = RunProgress(workflow or a_diamond(), cores, bottom_levels)
+def followed(*events: Event, workflow: Workflow | None = None) -> RunProgress:
+    progress = RunProgress(workflow or a_diamond())
     for event in events:
         progress.add(event)
     return progress
@@ -197,7 +194,7 @@ def test_removed_tasks_are_not_forecast() -> None:
     progress = followed(*ran("split", 1.0), removed("left", 1.0), *ran("right", 2.0),
                         removed("join", 2.0))  # fmt: skip
 
-    assert progress.eta_seconds(2.0) == 0.0
+    assert not progress.remaining(2.0).is_open.any()
 
 
 def test_a_child_of_a_failed_task_is_never_ready() -> None:
@@ -295,7 +292,7 @@ def test_counts_of_a_simulated_run_add_up_at_every_event(
     crashes: tuple[tuple[float, str, float], ...],
 ) -> None:
     events = simulated(crashes=crashes)
-    progress = followed(workflow=generate("montage", 60, 1), cores=16)
+    progress = followed(workflow=generate("montage", 60, 1))
 
     for event in events:
         progress.add(event)
@@ -428,103 +425,53 @@ def test_attempts_that_lost_or_failed_are_not_among_the_slowest() -> None:
     assert followed(*error("split", 1.0), failed("split", 1.0)).slowest() == []
 
 
-# --- how long still ------------------------------------------------------------------------------
+# --- what remains --------------------------------------------------------------------------------
 
 
-def test_nothing_is_forecast_before_anything_has_run() -> None:
-    assert followed(*started("split", 0.0)).eta_seconds(1.0) is None
+def test_tasks_that_are_not_done_remain() -> None:
+    remaining = followed(*ran("split", 2.0, 2.0)).remaining(3.0)
+
+    assert remaining.at_seconds == 3.0
+    assert remaining.is_open.tolist() == [False, True, True, True]
+    assert remaining.measured_seconds.tolist() == [2.0, 0.0, 0.0, 0.0]
 
 
-def test_nothing_is_left_of_a_run_in_which_everything_was_skipped() -> None:
+def test_nothing_remains_of_a_run_in_which_everything_was_skipped() -> None:
     skipped = [TaskSkipped(0.0, task) for task in a_diamond().task_ids]
 
-    assert followed(*skipped).eta_seconds(0.0) == 0.0
+    assert not followed(*skipped).remaining(0.0).is_open.any()
 
 
-def test_work_left_is_spread_over_the_cores() -> None:
-    events = [event for i in range(4) for event in ran(f"t{i}", 10.0, 2.0)]
+def test_a_running_task_has_run_for_so_long() -> None:
+    progress = followed(*started("t0", 10.0), workflow=a_row(2))
 
-    progress = followed(*events, workflow=a_row(24), cores=4)
-
-    assert progress.eta_seconds(10.0) == pytest.approx(20 * 2.0 / 4)
-
-
-def test_the_longest_chain_left_is_a_bound_too() -> None:
-    progress = followed(*ran("split", 2.0, 2.0), cores=100)
-
-    # Twice as slow as declared: right takes 6 and join 8.
-    assert progress.eta_seconds(2.0) == pytest.approx(14.0)
+    assert progress.remaining(14.0).running == {0: 4.0}
+    assert progress.remaining(9.0).running == {0: 0.0}
 
 
-def test_a_kind_that_has_run_is_forecast_by_its_mean_and_others_by_proportion() -> None:
-    wf = WorkflowBuilder("kinds")
-    for i in range(3):
-        wf.task(f"a_{i}", runtime_seconds=1.0)
-    wf.task("b_1", runtime_seconds=100.0)
-    events = [*ran("a_0", 4.0, 2.0), *ran("a_1", 4.0, 4.0)]
+def test_a_task_that_only_stores_its_outputs_does_not_run() -> None:
+    remaining = followed(*started("t0", 10.0), *done("t0", 11.0)[:2], workflow=a_row(2)).remaining(
+        11.0
+    )
 
-    progress = followed(*events, workflow=wf.build(), cores=1)
-
-    # a_2 as the mean of 2 and 4; b_1 as declared, three times over.
-    assert progress.eta_seconds(4.0) == pytest.approx(3.0 + 300.0)
+    assert remaining.ended == [0]
+    assert remaining.running == {}
 
 
-def test_a_kind_of_which_nothing_was_declared_is_taken_for_an_average_one() -> None:
-    wf = WorkflowBuilder("kinds")
-    wf.task("a_1", runtime_seconds=1.0)
-    wf.task("b_1")
+def test_a_task_is_staged_before_it_runs() -> None:
+    began = started("t0", 10.0)[0]
+    staged = InputsStaged(11.0, TaskId("t0"), attempt_of("t0"), "n0", 1, 1)
 
-    assert followed(*ran("a_1", 4.0, 4.0), workflow=wf.build()).eta_seconds(4.0) == 4.0
+    before = followed(began, workflow=a_row(2)).remaining(10.5)
+    after = followed(began, staged, workflow=a_row(2)).remaining(11.5)
 
-
-def test_what_a_running_task_has_done_is_taken_off() -> None:
-    progress = followed(*ran("t0", 10.0, 10.0), *started("t1", 10.0), workflow=a_row(2), cores=1)
-
-    assert progress.eta_seconds(14.0) == pytest.approx(6.0)
-
-
-def test_a_task_that_only_stores_its_outputs_takes_no_more_time() -> None:
-    wrote = done("t1", 11.0)[:2]
-    events = [*ran("t0", 10.0, 10.0), *started("t1", 10.0), *wrote]
-
-    assert followed(*events, workflow=a_row(2), cores=1).eta_seconds(11.0) == 0.0
-
-
-def test_a_task_that_outlives_its_forecast_still_takes_a_while() -> None:
-    progress = followed(*ran("t0", 10.0, 10.0), *started("t1", 10.0), workflow=a_row(2), cores=1)
-
-    assert progress.eta_seconds(110.0) == pytest.approx(10.0)
-
-
-def test_a_task_on_many_cores_is_more_work_but_never_more_than_all_cores() -> None:
-    wf = WorkflowBuilder("wide")
-    wf.task("a_1", runtime_seconds=1.0)
-    wf.task("a_2", runtime_seconds=1.0, cores=64)
-    wf.task("a_3", runtime_seconds=1.0, cores=2)
-
-    progress = followed(*ran("a_1", 1.0, 1.0), workflow=wf.build(), cores=4)
-
-    assert progress.eta_seconds(1.0) == pytest.approx(1.0 + 0.5)
-
-
-def test_the_forecast_comes_down_as_a_run_goes_on() -> None:
-    workflow = generate("montage", 60, 1)
-    progress = followed(workflow=workflow, cores=16)
-    forecasts: list[float] = []
-    for event in simulated():
-        progress.add(event)
-        forecast = progress.eta_seconds(event.at)
-        forecasts += [] if forecast is None else [forecast]
-
-    assert forecasts[-1] == 0.0
-    quarters = np.array_split(forecasts, 4)
-    means = [float(part.mean()) for part in quarters]
-    assert all(later < earlier for earlier, later in pairwise(means))
+    assert before.staging == {0: 0.5}
+    assert (after.staging, after.staged) == ({}, [0])
 
 
 def test_asking_changes_nothing() -> None:
     def answers(progress: RunProgress) -> Iterable[object]:
-        return (progress.counts(), progress.eta_seconds(3.0), progress.tasks_per_second(3.0))
+        return (progress.counts(), progress.remaining(3.0).running, progress.tasks_per_second(3.0))
 
     progress = followed(*ran("split", 1.0), *started("left", 1.0))
 

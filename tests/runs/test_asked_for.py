@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -229,6 +230,7 @@ def test_a_dry_run_of_something_new_says_so_and_leaves_nothing(run):
     assert end.code == 0
     assert "first would run, because it had not run before" in end.out
     assert "4 tasks would run" in end.out
+    assert "too little is known of run times to say when it would end" in end.out
     assert ran() == []
     assert not RUN_DIRECTORY.exists()
 
@@ -245,6 +247,7 @@ def test_a_dry_run_says_what_would_run_and_what_perhaps(run):
     facts = json.loads(end.out)
     assert facts["due"] == {"first": "its input 'in' has changed"}
     assert facts["perhaps"] == ["left", "right", "last"]
+    assert 0 < facts["forecast"]["low_seconds"] < facts["forecast"]["high_seconds"]
     assert ran() == []
     assert everything_in(RUN_DIRECTORY) == before
 
@@ -299,6 +302,24 @@ def test_a_dry_run_during_a_run_says_that_the_directory_is_in_use(run):
     Path("go").write_bytes(b"")
     assert f"is in use by process {process.pid}" in end.err
     assert end_of(process).code == 0
+
+
+def test_a_run_that_was_forecast_says_so_as_json_and_one_that_was_not_says_null(run):
+    first = run(two_branches())
+    second = run(two_branches(), "--force", "first")
+
+    assert first.facts["forecast"] is None
+    assert 0 < second.facts["forecast"]["low_seconds"] <= second.facts["forecast"]["seconds"]
+
+
+def test_a_dry_run_says_when_a_run_would_end(run):
+    wf = WorkflowBuilder("long")
+    wf.task("t", command=["true"], runtime_seconds=300.0)
+
+    end = run(wf, "--dry-run", text=True)
+
+    assert re.search(r"^it should take .* to .* in 9 of 10 cases\)$", end.out, re.MULTILINE)
+    assert max(map(len, end.out.splitlines())) < 80
 
 
 # --- programs ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
 from dataward.model.ids import NOBODY, AttemptId
 from dataward.model.workflow import FileId, TaskId, Workflow
+from dataward.plan.end_forecast import EndForecast
 from dataward.reports.event_file import EventFileReader
 from dataward.reports.progress import Failure, RunProgress
 from dataward.reports.run_summary import RunSummary
@@ -38,6 +39,7 @@ class RunReport:
     events: Callable[[], Iterator[Event]]
     progress: RunProgress = field(repr=False)
     record: RunRecord | None = None
+    forecast: EndForecast | None = None  # of the makespan, before it began; None: too little known
 
     @property
     def is_complete(self) -> bool:

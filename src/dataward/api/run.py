@@ -189,4 +189,5 @@ def report_of(ending: "RunEnding") -> "RunReport":
         events,
         ending.progress,
         ending.record,
+        ending.forecast,
     )

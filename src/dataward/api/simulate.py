@@ -11,10 +11,12 @@ from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Emit, Event
 from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_seconds
+from dataward.model.remaining import before_the_run
 from dataward.model.workflow import Workflow
 from dataward.plan.bounds import makespan_bounds
-from dataward.plan.critical_path import bottom_levels
-from dataward.plan.estimates import Estimates, parse_estimates
+from dataward.plan.end_forecast import forecast_end
+from dataward.plan.estimates import EXACT, Estimates, as_estimated, parse_estimates
+from dataward.plan.list_schedule import resources_of
 from dataward.reports.known_tasks import find_task
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
@@ -124,7 +126,7 @@ def simulated(
     """One simulated run; ``events`` are those that a sink has kept, for the report."""
     bound = lower_bound_seconds(workflow, platform)
     tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
-    progress = RunProgress(workflow, platform.cores, bottom_levels, tally.book)
+    progress = RunProgress(workflow, tally.book)
     simulation = Simulation(
         workflow,
         platform,
@@ -143,4 +145,10 @@ def simulated(
         return iter(events)
 
     state = ended_state(outcome.failed, outcome.removed)
-    return RunReport(workflow, state, tally.summary(), bound, all_events, progress)
+    forecast = None
+    if estimates != EXACT:
+        known = as_estimated(simulation.workflow, estimates, seed)
+        forecast = forecast_end(known, before_the_run(known.workflow), resources_of(platform), seed)
+    return RunReport(
+        workflow, state, tally.summary(), bound, all_events, progress, forecast=forecast
+    )

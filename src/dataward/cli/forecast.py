@@ -2,6 +2,7 @@
 
 from dataward.api.run import RunToDo
 from dataward.cli.complaints import visible
+from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
 from dataward.cli.output import counted, print_json, stdout_console
 from dataward.model.quantities import show_seconds
 from dataward.runs.forecast import Forecast, foresee
@@ -33,6 +34,7 @@ def show_forecast(todo: RunToDo, *, json: bool) -> None:
                 "seconds_min": forecast.seconds_min,
                 "seconds_max": forecast.seconds_max,
                 "untimed": forecast.untimed,
+                "forecast": forecast_as_json(forecast.end),
             }
         )
     else:
@@ -58,6 +60,10 @@ def _print(forecast: Forecast, options: RunOptions) -> None:
     say(f"{counted(len(forecast.due), 'task')} would run{perhaps}{skipped}")
     if forecast.due or forecast.perhaps:
         say(_how_long(forecast, options.machine.nodes * options.machine.slots))
+        if forecast.end is None:
+            say("too little is known of run times to say when it would end")
+        else:
+            say(f"it should take {show_forecast_of_run(forecast.end)}")
 
 
 def _how_long(forecast: Forecast, cores: int) -> str:

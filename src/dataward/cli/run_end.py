@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dataward.cli.complaints import visible
+from dataward.cli.forecast_line import forecast_as_json
 from dataward.cli.output import (
     counted,
     encodable,
@@ -113,6 +114,7 @@ def end_as_json(end: RunEnd) -> dict[str, Any]:
         "state": end.state.value,
         "makespan_seconds": summary.makespan_seconds,
         "lower_bound_seconds": end.bound_seconds,
+        "forecast": forecast_as_json(end.ending.forecast),
         "tasks": counts.tasks,
         "complete": counts.complete,
         "skipped": counts.skipped,

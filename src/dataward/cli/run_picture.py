@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dataward.cli.complaints import visible
+from dataward.cli.forecast_line import show_left, show_rough
 from dataward.cli.output import padded, shortened
-from dataward.cli.run_line import show_rough
 from dataward.model.quantities import show_bytes
+from dataward.plan.end_forecast import EndForecast
 from dataward.reports.progress import Failure, RunningAttempt, RunProgress, TaskCounts
 
 RUNNING_SHOWN = 5
@@ -22,7 +23,7 @@ _BAR_CELLS_MIN = 10
 
 
 def picture(
-    progress: RunProgress, now: float, eta_seconds: float | None, width: int, height: int
+    progress: RunProgress, now: float, left: EndForecast | None, width: int, height: int
 ) -> Group:
     """The picture for a terminal of that size; it never exceeds the width or the height."""
     counts = progress.counts()
@@ -34,7 +35,7 @@ def picture(
     return Group(
         _bar(progress.workflow.name, counts, room),
         *_flowing(_standings(counts), room),
-        *_flowing(_speeds(progress, now, eta_seconds), room),
+        *_flowing(_speeds(progress, now, left), room),
         *_flowing(_bytes(progress), room),
         *_running(progress.running(), now, room, running_lines),
         *_failures(failures, counts, room, failure_lines),
@@ -71,11 +72,11 @@ def _standings(counts: TaskCounts) -> Iterable[Text]:
             yield Text(f"{name} {number:,}", style if number else "dim")
 
 
-def _speeds(progress: RunProgress, now: float, eta_seconds: float | None) -> Iterable[Text]:
+def _speeds(progress: RunProgress, now: float, left: EndForecast | None) -> Iterable[Text]:
     yield Text(f"{progress.tasks_per_second(now):.1f} tasks/s")
     yield Text(f"{show_rough(now)} so far")
-    if eta_seconds is not None:
-        yield Text(f"about {show_rough(eta_seconds)} left", "bold")
+    if left is not None:
+        yield Text(show_left(left), "bold")
 
 
 def _bytes(progress: RunProgress) -> Iterable[Text]:

@@ -1,22 +1,29 @@
 """Shows a run while it goes on; on stderr, so that results can be piped."""
 
 import math
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from dataward.cli.complaints import visible
+from dataward.cli.forecast_line import show_forecast_of_run
 from dataward.cli.output import stderr_console
 from dataward.cli.run_line import log_line
 from dataward.model.events import Event
+from dataward.plan.end_forecast import EndForecast
 from dataward.reports.progress import RunProgress
+from dataward.runs.watcher import ForecastLeft
 
 if TYPE_CHECKING:
     from rich.live import Live
 
 LINE_SECONDS = 5.0
-FORECAST_SECONDS = 1.0  # a forecast looks at all tasks, too slow for four times a second
+SHORT_SECONDS = 1.5  # of a run that is over so soon, nobody needs a forecast
+FORECAST_SECONDS = 1.0
+FORECAST_SHARE = 0.01  # of the time: after a forecast of 0.1 s, the next comes 10 s later
 
 
 class RunView:
@@ -27,12 +34,19 @@ class RunView:
     """
 
     def __init__(
-        self, progress: RunProgress, *, quiet: bool = False, console: Console | None = None
+        self,
+        progress: RunProgress,
+        *,
+        quiet: bool = False,
+        console: Console | None = None,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.progress = progress
         self._console = console or stderr_console()
+        self._timer = timer  # for how long a forecast takes
         self._is_shown = not quiet
-        self._forecast: float | None = None
+        self._forecast_left: ForecastLeft | None = None
+        self._left: EndForecast | None = None
         self._forecast_due = -math.inf
         self._line_due: float | None = None
         self._live: Live | None = None
@@ -41,6 +55,12 @@ class RunView:
 
     def add(self, event: Event) -> None:
         self.progress.add(event)
+
+    def foreseen(self, forecast: EndForecast | None, left: ForecastLeft) -> None:
+        """Say how long the run should take, if that is known; ``left`` is asked from then on."""
+        self._forecast_left = left
+        if forecast is not None and forecast.high_seconds >= SHORT_SECONDS:
+            self.say(f"should take {show_forecast_of_run(forecast)}")
 
     def refresh(self, now: float) -> None:
         """Show the present state; called several times a second."""
@@ -73,22 +93,24 @@ class RunView:
         if not live.is_started:
             live.start()
         width, height = self._console.size
-        eta_seconds = self._eta_seconds(now)
-        live.update(picture(self.progress, now, eta_seconds, width, height), refresh=True)
+        live.update(picture(self.progress, now, self._left_at(now), width, height), refresh=True)
 
     def _print_line_if_due(self, now: float) -> None:
         if self._line_due is None:
             self._line_due = now + LINE_SECONDS
         if now >= self._line_due:
             self._line_due = now + LINE_SECONDS
-            line = log_line(self.progress, now, self._eta_seconds(now))
+            line = log_line(self.progress, now, self._left_at(now))
             self._console.print(line, soft_wrap=True)
 
-    def _eta_seconds(self, now: float) -> float | None:
-        if now >= self._forecast_due:
-            self._forecast_due = now + FORECAST_SECONDS
-            self._forecast = self.progress.eta_seconds(now)
-        return self._forecast
+    def _left_at(self, now: float) -> EndForecast | None:
+        """How long the run still takes, as last forecast."""
+        if self._forecast_left is not None and now >= self._forecast_due:
+            began = self._timer()
+            self._left = self._forecast_left(now)
+            took = self._timer() - began
+            self._forecast_due = now + max(FORECAST_SECONDS, took / FORECAST_SHARE)
+        return self._left
 
 
 def _live(console: Console) -> "Live":

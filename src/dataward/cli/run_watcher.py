@@ -11,7 +11,9 @@ from dataward.cli.output import busy, counted, stderr_console
 
 if TYPE_CHECKING:
     from dataward.cli.run_view import RunView
+    from dataward.plan.end_forecast import EndForecast
     from dataward.reports.progress import RunProgress
+    from dataward.runs.watcher import ForecastLeft
 
 MANY_INPUTS = 1000  # fewer are checked so fast that no progress bar is needed
 MANY_TASKS = 1000  # the workflow of fewer is written as fast
@@ -45,6 +47,10 @@ class RunWatcher:
         from dataward.cli.run_view import RunView
 
         self._view = RunView(progress, quiet=self._quiet)
+
+    def foreseen(self, forecast: "EndForecast | None", left: "ForecastLeft") -> None:
+        if self._view is not None:
+            self._view.foreseen(forecast, left)
 
     def refresh(self, now: float) -> None:
         if self._view is not None:

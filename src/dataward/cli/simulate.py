@@ -120,12 +120,10 @@ def simulate_command(
     if plot is not None:
         draw_results(plot, [report for report, _, _ in results])
     if json:
-        print_json(
-            [result_as_json(each.summary, bound, n, wall, known) for each, n, wall in results]
-        )
+        print_json([result_as_json(each, bound, n, wall, known) for each, n, wall in results])
     else:
         print_results(
-            workflow, machines, seed, faults, known, bound, [each.summary for each, _, _ in results]
+            workflow, machines, seed, faults, known, bound, [each for each, _, _ in results]
         )
     for path in filter(None, (events, plot)):
         stderr_console().print(f"wrote {path}", soft_wrap=True)

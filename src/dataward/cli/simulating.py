@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from dataward.api.report import RunReport
 from dataward.api.simulate import simulated
 from dataward.cli.complaints import visible
+from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
 from dataward.cli.output import stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
 from dataward.formats.platform_yaml import read_platform
@@ -19,7 +20,8 @@ from dataward.model.platform import Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
-from dataward.plan.estimates import Estimates
+from dataward.plan.end_forecast import EndForecast
+from dataward.plan.estimates import EXACT, Estimates
 from dataward.reports.comparison_svg import draw_comparison
 from dataward.reports.event_file import EventFileWriter
 from dataward.reports.gantt_svg import draw_run
@@ -145,9 +147,10 @@ class _Bar:
 
 
 def result_as_json(
-    summary: RunSummary, bound: float, count: int, wall: float, estimates: Estimates
+    report: RunReport, bound: float, count: int, wall: float, estimates: Estimates
 ) -> dict[str, Any]:
     """The result for programs: first the keys that other programs rely on, then the rest."""
+    summary = report.summary
     return {
         "strategy": summary.strategy,
         "nodes": summary.nodes,
@@ -163,6 +166,7 @@ def result_as_json(
         "wall_seconds": wall,
         "seed": summary.seed,
         "estimates": str(estimates),
+        "forecast": forecast_as_json(report.forecast),
         "cores": summary.cores,
         "tasks": summary.tasks,
         "complete": summary.complete,
@@ -187,9 +191,10 @@ def print_results(
     faults: str,
     estimates: Estimates,
     bound: float,
-    results: list[RunSummary],
+    reports: Sequence[RunReport],
 ) -> None:
     console = stdout_console()
+    results = [report.summary for report in reports]
     console.print(
         f"{workflow.name}: {len(workflow):,} tasks on {len(platform.machines):,} nodes, "
         f"{platform.cores:,} cores; seed {seed}, faults {faults}, estimates {estimates}",
@@ -229,6 +234,15 @@ def print_results(
         cells = [(r.strategy, *(show(r) for _, show in rows)) for r in results]
         print_table(("strategy", *names), cells, spare=[*reversed(names[2:])])
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
+    if estimates != EXACT:
+        console.print(_forecast_sentence(reports[0].forecast), soft_wrap=True)
+
+
+def _forecast_sentence(forecast: EndForecast | None) -> str:
+    """What the estimates made one expect, without knowing the strategy."""
+    if forecast is None:
+        return "Too little was known beforehand to say when it would end."
+    return f"By the estimates it should have taken {show_forecast_of_run(forecast)}."
 
 
 def _ratio(one: float, other: float) -> float | None:

@@ -61,11 +61,14 @@ class Estimated:
     """A workflow as it is known before it runs: run times and sizes are estimates, or 0.
 
     ``spread`` says how good each task's run time is: the sigma of a lognormal error, 0 if the run
-    time is certain, infinite if it is not known.
+    time is certain, infinite if it is not known. ``common`` is the sigma of a further error that
+    tasks have in common, all or those of a type, as a share of their spread: an author's machine
+    was another, or this one was busy.
     """
 
     workflow: Workflow
     spread: Seconds
+    common: float = 0.0
 
     def for_planning(self) -> Workflow:
         """The workflow with a guess wherever nothing is known; as it is if everything is certain.

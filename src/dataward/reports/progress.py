@@ -1,4 +1,4 @@
-"""Counts, event by event, how far a run has come, and forecasts how long it may still take."""
+"""Counts, event by event, how far a run has come, and what remains of it."""
 
 import heapq
 from array import array
@@ -24,18 +24,13 @@ from dataward.model.events import (
 )
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.layers import NARROW
+from dataward.model.remaining import Remaining
 from dataward.model.states import AttemptOutcome, TaskState
-from dataward.model.workflow import Seconds, TaskId, Workflow
+from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.attempts import Attempt, AttemptBook, Step
-from dataward.reports.run_times import RunTimes
-
-BottomLevels = Callable[[Workflow, Seconds], Seconds]
-"""``plan.critical_path.bottom_levels``; this room may not import it, so the caller passes it in."""
 
 RATE_SECONDS = 10.0
 SLOWEST_KEPT = 5
-# A task that has run longer than its forecast is expected to take another tenth of its time so far.
-_OVERDUE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +97,8 @@ class RunProgress:
     that passes its own ``book`` must add each event to the book after adding it here.
     """
 
-    def __init__(
-        self,
-        workflow: Workflow,
-        cores_total: int,
-        bottom_levels: BottomLevels,
-        book: AttemptBook | None = None,
-    ) -> None:
+    def __init__(self, workflow: Workflow, book: AttemptBook | None = None) -> None:
         self.workflow = workflow
-        self._cores_total = max(cores_total, 1)
-        self._bottom_levels = bottom_levels
         self._standing = bytearray(len(workflow))
         self._parents_left = array("i", workflow.parents.degrees().tolist())
         self._child_starts: list[int] = workflow.children.starts.tolist()
@@ -121,7 +108,7 @@ class RunProgress:
         self._book = AttemptBook() if book is None else book
         self._book.listen(self._on_step)
         self._keeps_book = book is None
-        self._times = RunTimes(workflow)
+        self._seconds = array("d", bytes(8 * len(workflow)))  # measured in this run, by task
         self._measured: dict[AttemptId, float] = {}  # of attempts under way
         self._slowest: list[tuple[float, int]] = []
         self._finish_times: deque[float] = deque()
@@ -201,36 +188,14 @@ class RunProgress:
         ordered = sorted(self._slowest, key=lambda entry: (-entry[0], -entry[1]))
         return [(self.workflow.task_ids[-place], seconds) for seconds, place in ordered]
 
-    def eta_seconds(self, now: float) -> float | None:
-        """How long the run may still take; None until a task has run to forecast from.
-
-        That is the remaining work spread over all cores, or the longest remaining chain of tasks
-        if that is longer. The time for staging is not counted.
-        """
-        left = self._seconds_left(now)
-        if left is None:
-            return None
-        cores = np.minimum(self.workflow.cores, self._cores_total)
-        work = float((left * cores).sum()) / self._cores_total
-        path = float(self._bottom_levels(self.workflow, left).max(initial=0.0))
-        return max(work, path)
-
-    def _seconds_left(self, now: float) -> Seconds | None:
+    def remaining(self, now: float) -> Remaining:
+        """What remains of the run, and what it has measured: what a forecast is made from."""
         is_open = np.frombuffer(self._standing, np.uint8) < _COMPLETE
-        if not is_open.any():
-            return np.zeros(len(self.workflow))
-        expected = self._times.expected()
-        if expected is None:
-            return None
-        left: Seconds = np.where(is_open, expected, 0.0)
-        for task, attempts in self._under_way.items():
-            since = [a.running for a in attempts.values() if a.running is not None]
-            if any(a.stage_out is not None for a in attempts.values()):
-                left[task] = 0.0
-            elif since and is_open[task]:
-                ran = max(now - min(since), 0.0)
-                left[task] = max(left[task] - ran, _OVERDUE_SHARE * ran)
-        return left
+        found = Remaining(now, is_open, np.array(self._seconds), {}, [], {}, [])
+        for task, under_way in self._under_way.items():
+            if is_open[task]:
+                _note_standing(found, task, list(under_way.values()), now)
+        return found
 
     # --- attempts --------------------------------------------------------------------------------
 
@@ -271,7 +236,7 @@ class RunProgress:
             self._under_way.pop(task, None)
         wall_seconds = self._measured.pop(attempt.id, None)
         if wall_seconds is not None and attempt.outcome is AttemptOutcome.WON:
-            self._times.learn(task, wall_seconds)
+            self._seconds[task] = wall_seconds
             heapq.heappush(self._slowest, (wall_seconds, -task))
             if len(self._slowest) > SLOWEST_KEPT:
                 heapq.heappop(self._slowest)
@@ -406,3 +371,16 @@ class RunProgress:
 
 def _is_on_core(attempt: Attempt) -> bool:
     return attempt.running is not None and attempt.stage_out is None
+
+
+def _note_standing(remaining: Remaining, task: int, attempts: list[Attempt], now: float) -> None:
+    """Say how far the attempt at a task is that has come farthest."""
+    since = [a.running for a in attempts if a.running is not None]
+    if any(a.stage_out is not None for a in attempts):
+        remaining.ended.append(task)
+    elif since:
+        remaining.running[task] = max(now - min(since), 0.0)
+    elif any(a.staged is not None for a in attempts):
+        remaining.staged.append(task)
+    else:
+        remaining.staging[task] = max(now - min(a.began for a in attempts), 0.0)

@@ -8,7 +8,9 @@ import numpy as np
 from dataward.live.slice import Slice
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
-from dataward.runs.known_times import measured_seconds
+from dataward.plan.end_forecast import EndForecast
+from dataward.runs.end_forecasts import forecast_before
+from dataward.runs.known_times import estimated_from, measured_seconds
 from dataward.runs.preparation import Preparer, remaining_workflow
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.workflow_run import peek_at_outcomes
@@ -28,6 +30,7 @@ class Forecast:
     seconds_min: float  # if only what is due runs
     seconds_max: float  # if all runs that may
     untimed: int  # how many of those have neither run before nor a declared run time
+    end: EndForecast | None  # None if too little is known to say
 
 
 def foresee(
@@ -39,6 +42,7 @@ def foresee(
     measured = measured_seconds(workflow, outcomes)
     seconds = np.where(measured > 0, measured, workflow.runtime_seconds)
     timed = replace(workflow, runtime_seconds=seconds)
+    known = estimated_from(workflow, outcomes)
     return Forecast(
         due={ids[task]: why for task, why in decision.due.items()},
         perhaps=tuple(ids[task] for task in decision.perhaps),
@@ -46,6 +50,7 @@ def foresee(
         seconds_min=_seconds(timed, list(decision.due), machine),
         seconds_max=_seconds(timed, decision.open, machine),
         untimed=sum(not timed.runtime_seconds[task] for task in decision.open),
+        end=forecast_before(known, list(decision.due), list(decision.perhaps), machine),
     )
 
 

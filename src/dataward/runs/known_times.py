@@ -14,6 +14,7 @@ from dataward.runs.outcomes import Outcome
 
 MEASURED_SPREAD = 0.3  # the same task on the same machine, which has other work at times
 DECLARED_SPREAD = 1.0  # an author's word, or another machine's
+COMMON = 0.8  # of the spread: runs of the same tasks, minutes apart, on a machine with other work
 
 Outcomes = Mapping[TaskId, Outcome]
 
@@ -44,7 +45,8 @@ def estimated_from(workflow: Workflow, outcomes: Outcomes) -> Estimated:
     if measured.any():
         _fill_in(workflow, measured, seconds, spread)
     sizes = _sizes(workflow, outcomes) if outcomes else workflow.size_bytes
-    return Estimated(replace(workflow, runtime_seconds=seconds, size_bytes=sizes), spread)
+    timed = replace(workflow, runtime_seconds=seconds, size_bytes=sizes)
+    return Estimated(timed, spread, COMMON)
 
 
 def _fill_in(workflow: Workflow, measured: Seconds, seconds: Seconds, spread: Seconds) -> None:

@@ -16,10 +16,13 @@ from dataward.model.ids import NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
-from dataward.plan.critical_path import bottom_levels
+from dataward.plan.end_forecast import EndForecast
 from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunSummary, RunTally
+from dataward.runs.deciding import Decision
+from dataward.runs.end_forecasts import forecast_before, forecaster_of
+from dataward.runs.known_times import Outcomes
 from dataward.runs.preparation import Preparer
 from dataward.runs.run_directory import (
     RunDirectory,
@@ -45,6 +48,7 @@ class RunEnding:
     record: RunRecord
     bound_seconds: float  # no schedule could have been faster
     stale: StaleOutputs
+    forecast: EndForecast | None = None  # of the makespan, before the first task ran
 
 
 class RecordedRun:
@@ -71,10 +75,11 @@ class RecordedRun:
         self._resume = resume
         ids, wide = workflow.task_ids, np.flatnonzero(workflow.cores > 1).tolist()
         self._tally = RunTally({ids[i]: int(workflow.cores[i]) for i in wide})
-        cores = options.machine.nodes * options.machine.slots
-        self._progress = RunProgress(workflow, cores, bottom_levels, self._tally.book)
+        self._progress = RunProgress(workflow, self._tally.book)
         self._seconds = workflow.runtime_seconds.copy()  # measured where known, else declared
         self._complete: dict[TaskId, None] = {}
+        self._forecast: EndForecast | None = None
+        self._is_forecast = False
 
     def run(self, stack: ExitStack, events: Path | None) -> RunEnding:
         """Run, or resume. If anything is raised, the record says that the run was interrupted."""
@@ -102,7 +107,7 @@ class RecordedRun:
         sinks = [*(file.add_all for file in files), self._count]
         run = WorkflowRun(
             self._workflow, preparer, self._directory, record, self._options, self._pools,
-            Listener(sinks, tick, interrupted), self._complete,
+            Listener(sinks, tick, self._on_decided, interrupted), self._complete,
         )  # fmt: skip
         try:
             outcome = run.run()
@@ -115,7 +120,21 @@ class RecordedRun:
         state = _state(outcome, run.is_interrupted and outcome.unfinished > 0)
         self._note(record, facts, state, outcome)
         summary, bound_seconds = self._tally.summary(), self._bound_seconds()
-        return RunEnding(state, self._progress, summary, record, bound_seconds, outcome.stale)
+        return RunEnding(
+            state, self._progress, summary, record, bound_seconds, outcome.stale, self._forecast
+        )
+
+    def _on_decided(self, now: float, decision: Decision, outcomes: Outcomes) -> None:
+        """Forecast the end, if this is the first decision of the run."""
+        if self._is_forecast:
+            return
+        self._is_forecast = True
+        machine = self._options.machine
+        forecaster = forecaster_of(self._workflow, outcomes, machine, self._progress)
+        tasks = list(decision.due), list(decision.perhaps)
+        left = forecast_before(forecaster.known, *tasks, machine)
+        self._watcher.foreseen(left, forecaster.left)
+        self._forecast = None if left is None else left.after(now)
 
     def _count(self, events: Iterable[Event]) -> None:
         for event in events:

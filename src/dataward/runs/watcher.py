@@ -1,10 +1,14 @@
 """Whoever watches a run, told how it goes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from dataward.plan.end_forecast import EndForecast
 from dataward.reports.progress import RunProgress
+
+ForecastLeft = Callable[[float], EndForecast | None]
+"""How long a run still takes, at a time; None if too little is known."""
 
 
 class Watcher(Protocol):
@@ -20,6 +24,10 @@ class Watcher(Protocol):
 
     def begin(self, progress: RunProgress) -> None:
         """The run begins; ``progress`` always tells how far it is."""
+        ...
+
+    def foreseen(self, forecast: EndForecast | None, left: ForecastLeft) -> None:
+        """Tasks are about to run, and should take so long; ``left`` tells it again later."""
         ...
 
     def refresh(self, now: float) -> None: ...
@@ -42,6 +50,9 @@ class Silent:
             pass
 
     def begin(self, progress: RunProgress) -> None:
+        pass
+
+    def foreseen(self, forecast: EndForecast | None, left: ForecastLeft) -> None:
         pass
 
     def refresh(self, now: float) -> None:

@@ -33,9 +33,10 @@ from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.client import Client, files_ahead, task_specs
 from dataward.plan.estimates import Estimated
+from dataward.runs.deciding import Decision
 from dataward.runs.housekeeping import Housekeeping, publish_known
 from dataward.runs.keeping import Keeping, trim_depots
-from dataward.runs.known_times import estimated_from
+from dataward.runs.known_times import Outcomes, estimated_from
 from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.publishing import Publisher
@@ -70,11 +71,14 @@ class RunOutcome:
 class Listener:
     """Callbacks that are told how a run goes.
 
+    ``on_decided`` gets the time, which tasks are to run, and what earlier runs have left; it is
+    called before tasks run, each time that it has been decided.
     ``on_interrupt`` gets how often the run was interrupted, and how many tasks are running.
     """
 
     sinks: Sequence[Sink] = ()
     on_tick: Callable[[float], None] = lambda now: None
+    on_decided: Callable[[float, Decision, Outcomes], None] = lambda now, decision, known: None
     on_interrupt: Callable[[int, int], None] = lambda times, running: None
 
 
@@ -158,6 +162,8 @@ class WorkflowRun:
                 publish_known(prepared, self._preparer.is_wanted, self._publisher)
                 self._was_reopened = False
                 if prepared.remaining is not None and not self._interrupts:
+                    self._tell()
+                    self._listener.on_decided(self._now(), prepared.decision, outcomes)
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
             finally:
                 close_pools(pools.values())
