@@ -16,20 +16,21 @@ from dataward.node.settings import NodeSettings, Precedence
 from dataward.plan.adage import Plan
 from dataward.plan.costs import costs_of
 from dataward.plan.heft import upward_ranks
-from dataward.plan.heft_links import heft_links_schedule
+from dataward.plan.quick_links import placed_quickly
 from dataward.strategies.strategy import Strategy
 
 
 def links_by_rank(
     workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
 ) -> Plan:
-    """The nodes of `heft_links`, with priorities by upward rank.
+    """The nodes of `quick_links`, with priorities by upward rank.
 
     In the order of planned starts, a task that was planned into a gap would wait for its gap: on
     its node, tasks that run for hours would be taken before it, though others wait for it.
     """
-    schedule = heft_links_schedule(workflow, platform, located)
-    ranks = upward_ranks(costs_of(workflow, platform, located))
+    costs = costs_of(workflow, platform, located)
+    ranks = upward_ranks(costs)
+    schedule = placed_quickly(costs, platform, ranks, with_transfers=False)
     return Plan(-ranks, schedule.nodes, schedule.makespan_seconds)
 
 
