@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataward.plan.gaps import Gap
-from dataward.plan.link_slots import GAPS_MAX, LinkSlots, first_meeting, without
+from dataward.plan.gaps import Gap, first_start
+from dataward.plan.link_slots import GAPS_MAX, LinkSlots, first_meeting, take, without
 
 ALL = slice(None)
 
@@ -68,3 +68,24 @@ def test_a_link_with_fewer_gaps_than_before_forgets_the_old_ones() -> None:
     slots.put(0, [(9.0, inf)])
 
     assert slots.first_starts(0.0, np.array([1.0]), ALL).tolist() == [9.0]
+
+
+@given(gaps(), st.integers(0, 22), st.integers(0, 6))
+def test_taking_in_place_leaves_the_same(free: list[Gap], ready: int, seconds: int) -> None:
+    start = first_start(free, float(ready), float(seconds))
+    left = without(free, start, start + seconds)
+
+    take(free, start, start + seconds)
+
+    assert free == left
+
+
+def test_taking_from_very_many_gaps_forgets_the_shortest() -> None:
+    many = [(100.0 * i, 100.0 * i + 50 - i) for i in range(2 * GAPS_MAX)]
+
+    take(many, 0.0, 0.0)
+    assert len(many) == 2 * GAPS_MAX
+    many.append((1e6, inf))
+    take(many, 1e6, 1e6 + 1)
+
+    assert many == [(100.0 * i, 100.0 * i + 50 - i) for i in range(GAPS_MAX)] + [(1e6 + 1, inf)]

@@ -23,7 +23,7 @@ class Gaps:
 
     def __init__(self, cores: Sequence[int], widths: Iterable[int]) -> None:
         self._cores = list(cores)
-        self._used: list[_Used] = [_Used() for _ in cores]
+        self._used: list[CoresUsed] = [CoresUsed() for _ in cores]
         self._tables = {width: _Table(cores, width) for width in sorted(set(widths))}
 
     def best(
@@ -64,7 +64,30 @@ class Gaps:
                     table.cut(node, first, last)
 
 
-class _Used:
+def first_start(gaps: list[Gap], ready: float, seconds: float) -> float:
+    """The first time from ``ready`` on at which a gap is long enough; the last gap never ends."""
+    if gaps[-1][0] <= ready:
+        return ready
+    for start, end in gaps[max(bisect_right(gaps, (ready, inf)) - 1, 0) :]:
+        begin = start if start > ready else ready
+        if begin + seconds <= end:
+            return begin
+    raise AssertionError("the last gap never ends")
+
+
+def keep_longest(gaps: list[Gap], count: int) -> list[Gap]:
+    """Remove the shortest gaps until so many are left, and return those removed.
+
+    Of equal ones the first goes first.
+    """
+    removed = []
+    while len(gaps) > count:
+        lengths = [end - start for start, end in gaps]
+        removed.append(gaps.pop(lengths.index(min(lengths))))
+    return removed
+
+
+class CoresUsed:
     """How many cores of one node are in use, from each moment at which that changes."""
 
     def __init__(self) -> None:
@@ -118,12 +141,7 @@ class _Table:
         return starts, ends, nodes
 
     def start_on(self, node: int, ready: float, seconds: float) -> float:
-        gaps = self._gaps[node]
-        for start, end in gaps[max(bisect_right(gaps, (ready, inf)) - 1, 0) :]:
-            begin = max(start, ready)
-            if begin + seconds <= end:
-                return begin
-        raise AssertionError("the last gap never ends")
+        return first_start(self._gaps[node], ready, seconds)
 
     def cut(self, node: int, first: float, last: float) -> None:
         """Take this time out of the gap that contains it, if there is one."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataward.model.workflow import Seconds
-from dataward.plan.gaps import Gap
+from dataward.plan.gaps import Gap, keep_longest
 
 GAPS_MAX = 16  # gaps remembered of each link, besides the time after its last file
 
@@ -42,8 +42,7 @@ class LinkSlots:
 
     def put(self, link: int, gaps: list[Gap]) -> None:
         """Replace the gaps of a link: files were planned in some of them."""
-        while len(gaps) > GAPS_MAX + 1:
-            gaps.remove(min(gaps, key=lambda gap: (gap[1] - gap[0], gap)))
+        keep_longest(gaps, GAPS_MAX + 1)
         self._gaps[link] = gaps
         count = len(gaps)
         self._rows = max(self._rows, count)
@@ -59,6 +58,20 @@ def without(gaps: list[Gap], start: float, end: float) -> list[Gap]:
     assert first <= start <= end <= last, "a link carries one file at a time"
     pieces = [gap for gap in ((first, start), (end, last)) if gap[0] < gap[1]]
     return [*gaps[:at], *pieces, *gaps[at + 1 :]]
+
+
+def take(gaps: list[Gap], start: float, end: float) -> None:
+    """Take this time, which is within one of the gaps, out of the list itself.
+
+    Of more than twice `GAPS_MAX` gaps the shortest are forgotten, so that a task with thousands of
+    inputs does not walk through thousands of gaps for each.
+    """
+    at = bisect_right(gaps, (start, inf)) - 1
+    first, last = gaps[at]
+    assert first <= start <= end <= last, "a link carries one file at a time"
+    gaps[at : at + 1] = [gap for gap in ((first, start), (end, last)) if gap[0] < gap[1]]
+    if len(gaps) > 2 * GAPS_MAX:
+        keep_longest(gaps, GAPS_MAX + 1)
 
 
 def first_meeting(one: list[Gap], other: list[Gap], ready: float, seconds: float) -> float:

@@ -10,6 +10,12 @@ from dataward.model.platform import Platform
 BytesPerSecond = NDArray[np.float64]
 
 
+def origin_lanes(platform: Platform) -> int:
+    """How many files the origin sends at once, each as fast as the fastest node receives."""
+    fastest = max(machine.down_bytes_per_second for machine in platform.machines)
+    return min(max(int(platform.origin_bytes_per_second / fastest), 1), len(platform.machines))
+
+
 class Rates:
     """Bytes per second between all nodes of a platform, if nothing else were under way.
 

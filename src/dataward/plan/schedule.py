@@ -1,5 +1,6 @@
 """A schedule: which node runs each task, from when to when, and which files move when."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,18 @@ class PlannedTransfer(NamedTuple):
     node: int
     start: float
     end: float
+
+
+def one_by_one(
+    files: Sequence[int], sizes: Sequence[int], rate: float, whole: PlannedTransfer
+) -> Iterator[PlannedTransfer]:
+    """The files of one transfer, each by itself, one after another at that rate."""
+    start = whole.start
+    for file in files[:-1]:
+        end = min(start + sizes[file] / rate, whole.end)
+        yield whole._replace(file=file, start=start, end=end)
+        start = end
+    yield whole._replace(file=files[-1], start=start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,23 +15,24 @@ from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings, Precedence
 from dataward.plan.adage import Plan
 from dataward.plan.costs import costs_of
-from dataward.plan.heft_links import heft_links_schedule
+from dataward.plan.heft import upward_ranks
 from dataward.plan.latest_starts import latest_starts
+from dataward.plan.quick_links import placed_quickly
 from dataward.strategies.strategy import Strategy
 
 
 def links_by_slack(
     workflow: Workflow, platform: Platform, located: dict[int, Sequence[int]], seed: int
 ) -> Plan:
-    """The nodes of `heft_links`, where tasks are taken by how late they may start.
+    """The nodes of `quick_links`, where tasks are taken by how late they may start.
 
     In the order of planned starts, a task that was planned into a gap would wait for its gap. By
     upward rank, a short task that others wait for would wait behind all longer ones: Inspiral on 16
     nodes took 1.10 of the bound, and takes 1.06 by the latest start.
     """
-    schedule = heft_links_schedule(workflow, platform, located)
-    latest = latest_starts(costs_of(workflow, platform, located), schedule)
-    return Plan(latest, schedule.nodes, schedule.makespan_seconds)
+    costs = costs_of(workflow, platform, located)
+    schedule = placed_quickly(costs, platform, upward_ranks(costs), with_transfers=False)
+    return Plan(latest_starts(costs, schedule), schedule.nodes, schedule.makespan_seconds)
 
 
 DATAWARD = Strategy(
