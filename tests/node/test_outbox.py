@@ -14,6 +14,7 @@ from dataward.model.operations import (
     Fail,
     LetGo,
     OutputFile,
+    Release,
     ReportLoad,
 )
 from dataward.model.states import TaskState
@@ -353,6 +354,19 @@ def test_a_commit_that_is_withdrawn_is_a_failure_with_the_same_steps() -> None:
     assert fail == Fail("t", "n0.1.1", "no room", ((RUNNING, 1.0),))
     assert outbox.is_proposed("n0.1.1")
     assert outbox.forget() == []  # there is no commit any more that could be abandoned
+
+
+def test_an_attempt_that_is_released_in_place_of_its_commit_is_no_commit_any_more() -> None:
+    outbox = FakeWorld().state.outbox
+    propose(outbox)
+    (commit,) = outbox.take()
+    assert isinstance(commit, Commit)
+
+    release = outbox.release(commit, keep=True)
+
+    assert release == Release("t", "n0.1.1", keep=True)
+    assert outbox.is_proposed("n0.1.1")
+    assert outbox.forget() == []
 
 
 def test_one_that_lost_its_lease_forgets_what_it_had_to_say_of_its_tasks() -> None:
