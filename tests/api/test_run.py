@@ -110,3 +110,14 @@ def test_a_run_prints_nothing(capfd):
     dataward.run(two_steps())
 
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_best_strategy_can_be_asked_for(tmp_path: Path) -> None:
+    wf = WorkflowBuilder("one")
+    wf.command("true > {outputs}", outputs=["x"])
+
+    report = dataward.run(wf, out=tmp_path / "one.run", strategy="best", slots=1)
+
+    assert report.is_complete
+    assert report.summary.strategy == "adage"
+    assert report.forecast is None

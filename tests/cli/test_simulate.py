@@ -433,3 +433,11 @@ def test_json_has_the_forecast(dataward: Dataward) -> None:
     (row,) = json.loads(said.out)
     low, high = row["forecast"]["low_seconds"], row["forecast"]["high_seconds"]
     assert 0 < low < row["forecast"]["seconds"] < high
+
+
+def test_several_strategies_end_with_the_best(dataward: Dataward) -> None:
+    several = dataward("simulate", "montage.json", "--strategy", "adage,random", "--nodes", "4")
+    one = dataward("simulate", "montage.json", "--nodes", "4")
+
+    assert re.search(r"(is|are|are equally) (best|good) here", several.out.splitlines()[-1])
+    assert "best here" not in one.out

@@ -31,7 +31,10 @@ from dataward.runs.programs import with_programs
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.run_options import RunOptions
 from dataward.runs.selection import asked_for
+from dataward.strategies.registry import DEFAULT
 from dataward.strategies.strategy import Strategy
+
+BEST = "best"  # the strategy that the simulator finds best
 
 if TYPE_CHECKING:
     from dataward.api.report import RunReport
@@ -56,7 +59,7 @@ class RunRequest:
     time_limit_seconds: float = 0.0  # 0: no limit
     wrap: Sequence[str] = ()
     track_programs: bool = False
-    strategy: str | Strategy = "adage"
+    strategy: str | Strategy = DEFAULT  # or "best": the simulator is asked first
     settings: Sequence[str] = ()  # as "name=value"
 
 
@@ -69,6 +72,7 @@ class RunToDo:
     directory: RunDirectory
     options: RunOptions
     resume: bool
+    choice: str = ""  # why it has its strategy, if that was to be the best
 
 
 def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> "RunReport":
@@ -121,20 +125,35 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
     if not request.replace:
         check_belonging(directory, workflow, source)
     options = replace(options, request=asked)
-    return RunToDo(workflow, source, directory, options, request.resume)
+    todo = RunToDo(workflow, source, directory, options, request.resume)
+    return _with_best_strategy(todo) if request.strategy == BEST else todo
+
+
+def _with_best_strategy(todo: RunToDo) -> RunToDo:
+    """The run with the strategy that the simulator finds best. Loads the simulator."""
+    from dataward.runs.best_strategy import best_strategy_for
+
+    options = todo.options
+    choice = best_strategy_for(todo.workflow, todo.source, todo.directory, options)
+    chosen = fitted(found_strategy(choice.name), options.machine)
+    return replace(todo, options=replace(options, strategy=chosen), choice=choice.sentence)
 
 
 def _options(workflow: Workflow, request: RunRequest) -> RunOptions:
     changes = list(request.settings)
     machine = Slice(request.nodes, request.slots or os.cpu_count() or 1)
     runner = RunnerSettings(time_limit_seconds=request.time_limit_seconds)
-    named = found_strategy(request.strategy)
+    named = found_strategy(DEFAULT if request.strategy == BEST else request.strategy)
     fitting = fitted(named, machine)
     known = {**values_of(runner), **settings_of(named), **settings_of(fitting)}
     useless = [name for name in known if why_useless(name, named, machine)]
     check_names(changes, known, useless)
     for_runner = [change for change in changes if is_setting_of(RunnerSettings, change)]
     for_node = [change for change in changes if change not in for_runner]
+    if for_node and request.strategy == BEST:
+        raise SettingError(
+            f"--strategy {BEST} tries strategies as they are: name one to set {for_node[0]}"
+        )
     for change in for_node:
         check_settable(change.partition("=")[0], named, machine)
     if workflow.is_measured:

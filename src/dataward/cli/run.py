@@ -56,7 +56,9 @@ def run_command(
     track_programs: Annotated[
         bool, Option("--track-programs", help="Rerun tasks whose program's own file has changed.")
     ] = False,
-    strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "adage",
+    strategy: Annotated[
+        str, Option(help="How tasks are scheduled; best: as the simulator advises.")
+    ] = "adage",
     set_: Annotated[
         list[str] | None,
         Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
@@ -82,6 +84,7 @@ def run_command(
     - `dataward run montage.json`
     - `dataward run montage.json --slots 4 --retries 2 --time-limit 10min`
     - `dataward run montage.json --nodes 4 --keep all --out /scratch/montage.run`
+    - `dataward run montage.json --nodes 4 --strategy best`
     - `dataward run montage.json --resume`
     - `dataward run words.json merged.txt --dry-run`
     - `dataward run words.json --force count --set-param lang=en`
@@ -89,7 +92,13 @@ def run_command(
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     """
     from dataward.api.run import RunRequest, begin, prepared
-    from dataward.cli.output import check_spares, print_json, print_warnings, reading_file
+    from dataward.cli.output import (
+        check_spares,
+        print_json,
+        print_warnings,
+        reading_file,
+        stderr_console,
+    )
     from dataward.cli.run_watcher import RunWatcher
     from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
@@ -117,6 +126,8 @@ def run_command(
         workflow = read_workflow(file)
     print_warnings(workflow, str(file))
     todo = prepared(workflow, file, request)
+    if todo.choice and not (quiet or json):
+        stderr_console().print(todo.choice, soft_wrap=True)
     if dry_run:
         from dataward.cli.forecast import show_forecast
 
@@ -137,7 +148,7 @@ def run_command(
     given += ["--track-programs"] if track_programs else []
     named = list(targets or ())
     given += ["--"] * any(name.startswith("-") for name in named) + named
-    end = RunEnd(ending, str(file), given)
+    end = RunEnd(ending, str(file), given, todo.choice)
     tell_stale(ending.stale)
     if json:
         print_json(end_as_json(end))

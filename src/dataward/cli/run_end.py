@@ -43,6 +43,7 @@ class RunEnd:
     ending: RunEnding
     source: str  # the workflow's file, as it was given
     options: Sequence[str] = ()  # other options of the command, to repeat when resuming
+    choice: str = ""  # why the run had its strategy, if the simulator was asked
 
     @property
     def progress(self) -> RunProgress:
@@ -115,6 +116,8 @@ def end_as_json(end: RunEnd) -> dict[str, Any]:
         "makespan_seconds": summary.makespan_seconds,
         "lower_bound_seconds": end.bound_seconds,
         "forecast": forecast_as_json(end.ending.forecast),
+        "strategy": summary.strategy,
+        "choice": end.choice or None,
         "tasks": counts.tasks,
         "complete": counts.complete,
         "skipped": counts.skipped,

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dataward.api.report import RunReport
 from dataward.api.simulate import simulated
+from dataward.cli.best_line import best_sentence
 from dataward.cli.complaints import visible
 from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
 from dataward.cli.output import stderr_console, stdout_console, write_text
@@ -234,6 +235,11 @@ def print_results(
         cells = [(r.strategy, *(show(r) for _, show in rows)) for r in results]
         print_table(("strategy", *names), cells, spare=[*reversed(names[2:])])
     console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
+    # A run in which tasks failed may have ended sooner for that.
+    most = max(r.complete for r in results)
+    done = {r.strategy: r.makespan_seconds for r in results if r.complete == most}
+    if len(done) > 1:
+        console.print(best_sentence(done), soft_wrap=True)
     if estimates != EXACT:
         console.print(_forecast_sentence(reports[0].forecast), soft_wrap=True)
 

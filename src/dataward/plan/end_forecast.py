@@ -78,7 +78,9 @@ def forecast_end(
     drawn = DrawnTimes(times, remaining, random)
     ends = _ends(known, remaining, resources, drawn, random)
     if resources.nodes > 1:
-        ends *= np.exp(NODES_SPREAD * np.maximum(random.standard_normal(len(ends)), 0.0))
+        crowd = min(int(remaining.is_open.sum()) / (2 * resources.cores), 1.0)
+        spread = NODES_SPREAD * crowd  # a few tasks find a free node each
+        ends *= np.exp(spread * np.maximum(random.standard_normal(len(ends)), 0.0))
     ends *= np.exp(SCHEDULE_SPREAD * random.standard_normal(len(ends)))
     low, middle, high = np.percentile(ends, RANGE).tolist()
     if drawn.is_vague and high - low > WIDEST * (remaining.at_seconds + middle):
