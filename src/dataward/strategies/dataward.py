@@ -13,7 +13,7 @@ from dataward.node.homes import AdageHome
 from dataward.node.offering import Offering
 from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings, Precedence
-from dataward.plan.adage import Plan
+from dataward.plan.adage import Plan, lone_node_plan
 from dataward.plan.costs import costs_of
 from dataward.plan.heft import upward_ranks
 from dataward.plan.latest_starts import latest_starts
@@ -30,6 +30,8 @@ def links_by_slack(
     upward rank, a short task that others wait for would wait behind all longer ones: Inspiral on 16
     nodes took 1.10 of the bound, and takes 1.06 by the latest start.
     """
+    if len(platform.machines) == 1:
+        return lone_node_plan(workflow, platform.machines[0].cores)
     costs = costs_of(workflow, platform, located)
     schedule = placed_quickly(costs, platform, upward_ranks(costs), with_transfers=False)
     return Plan(latest_starts(costs, schedule), schedule.nodes, schedule.makespan_seconds)
