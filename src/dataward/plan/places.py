@@ -9,7 +9,7 @@ from dataward.plan.firsts import FirstsByGroup
 FEW = 8  # so many copies of a file are all looked at
 
 
-class Place:
+class SharedPlace:
     """The nodes that have some files, which have always been together, and since when.
 
     Where there are more than `FEW`, heaps tell which of them can send first or run tasks first.
@@ -34,22 +34,22 @@ class Places:
     """
 
     def __init__(self, workflow: Workflow, located: Located) -> None:
-        unmade = Place({}, 0, outside=False)
-        outside: dict[tuple[int, ...], Place] = {}
-        self.of: list[Place] = []
+        unmade = SharedPlace({}, 0, outside=False)
+        outside: dict[tuple[int, ...], SharedPlace] = {}
+        self.of: list[SharedPlace] = []
         for file, writers in enumerate(workflow.producers.degrees().tolist()):
             place = unmade
             if not writers:
                 holders = tuple(located.get(file, ()))
                 place = outside.get(holders) or outside.setdefault(
-                    holders, Place(dict.fromkeys(holders, 0.0), 0, outside=True)
+                    holders, SharedPlace(dict.fromkeys(holders, 0.0), 0, outside=True)
                 )
             place.files += 1
             self.of.append(place)
 
-    def together(self, files: Sequence[int]) -> dict[Place, list[int]]:
+    def together(self, files: Sequence[int]) -> dict[SharedPlace, list[int]]:
         """These files by their places, without files that are nowhere yet."""
-        found: dict[Place, list[int]] = {}
+        found: dict[SharedPlace, list[int]] = {}
         of = self.of
         for file in files:
             place = of[file]
@@ -61,21 +61,21 @@ class Places:
 
     def add_made(self, files: Sequence[int], node: int, since: float) -> None:
         """A task on this node has written these files."""
-        made = Place({node: since}, 0, outside=False)
+        made = SharedPlace({node: since}, 0, outside=False)
         for file in files:
             old = self.of[file]
             old.files -= 1
             if old.at:  # A file with two writers is wherever one of them has run.
-                self.of[file] = Place({**old.at, node: since}, 1, outside=False)
+                self.of[file] = SharedPlace({**old.at, node: since}, 1, outside=False)
             else:
                 self.of[file] = made
                 made.files += 1
 
-    def part(self, place: Place, files: Sequence[int]) -> Place:
+    def part(self, place: SharedPlace, files: Sequence[int]) -> SharedPlace:
         """The place of these files alone: the same, if there are no others."""
         if len(files) == place.files:
             return place
-        apart = Place(place.at.copy(), len(files), outside=place.outside)
+        apart = SharedPlace(place.at.copy(), len(files), outside=place.outside)
         place.files -= len(files)
         for file in files:
             self.of[file] = apart

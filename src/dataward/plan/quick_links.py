@@ -16,7 +16,7 @@ from dataward.plan.gaps import Gap, first_start, keep_longest
 from dataward.plan.heft import rank_order, upward_ranks
 from dataward.plan.kinds import kinds_of
 from dataward.plan.link_slots import GAPS_MAX, first_meeting, take
-from dataward.plan.places import FEW, Place, Places
+from dataward.plan.places import FEW, Places, SharedPlace
 from dataward.plan.rates import Rates, origin_lanes
 from dataward.plan.schedule import PlannedTransfer, Schedule, one_by_one
 
@@ -64,7 +64,7 @@ class _Parcel(NamedTuple):
     sent_from: float  # when the best source could begin to send them
     files: list[int]
     size_bytes: int
-    place: Place
+    place: SharedPlace
     at: dict[int, float]  # of the place
     sources: list[tuple[float, int]]  # when they could be sent completely, and by whom; best first
 
@@ -171,7 +171,7 @@ class QuickPlanner:
         for gap in set(gaps).difference(old):
             self._lanes.add(lane, gap)
 
-    def _add_copy(self, place: Place, node: int, since: float) -> None:
+    def _add_copy(self, place: SharedPlace, node: int, since: float) -> None:
         place.at[node] = since
         if place.senders is not None:
             place.senders.add(node)
@@ -196,7 +196,7 @@ class QuickPlanner:
             parcels.sort(key=lambda parcel: (parcel.sent_from, parcel.files))
         return parcels
 
-    def _sources(self, place: Place, size: int) -> list[tuple[float, int]]:
+    def _sources(self, place: SharedPlace, size: int) -> list[tuple[float, int]]:
         at, up, most = place.at, self._up, self._rates_max
         sources = []
         for source in at if len(at) <= FEW else self._senders(place):
@@ -209,7 +209,7 @@ class QuickPlanner:
         sources.sort()
         return sources
 
-    def _senders(self, place: Place) -> list[int]:
+    def _senders(self, place: SharedPlace) -> list[int]:
         """Of the many nodes that have these files, those whose uplinks are free first."""
         if place.senders is None:
             at, up = place.at, self._up
@@ -263,7 +263,7 @@ class QuickPlanner:
             nodes += self._first_down.first(2)
         return [node for node in dict.fromkeys(nodes) if cores.is_wide(node, width)]
 
-    def _free_holders(self, place: Place, width: int) -> list[int]:
+    def _free_holders(self, place: SharedPlace, width: int) -> list[int]:
         """Of the many nodes that have these files, those whose cores are free first."""
         if width not in place.free:
             cores = self._cores
