@@ -327,6 +327,7 @@ def test_all_is_submitted_again_once_after_each_loss_of_any_shard() -> None:
         submitted.append(len(place.asked(Submit)))
 
     assert submitted == [0, 1, 1, 2]
+    assert all(submit.again for submit in place.asked(Submit))
     assert place.asked(Recounted)[:2] == [Recounted(0, 0), Recounted(1, 0)]
 
 

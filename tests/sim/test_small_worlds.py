@@ -7,7 +7,7 @@ import pytest
 from dataward.errors import SettingError
 from dataward.sim.fault_pairs import single_faults
 from dataward.sim.script import MESSAGES, PointKind, Track
-from dataward.sim.small_worlds import WORLDS, SmallWorld, parse_world, try_world
+from dataward.sim.small_worlds import SmallWorld, parse_world, try_world, worlds_by
 from dataward.stores.shard import Shard
 from sim.broken_shards import (
     BROKEN_SHARDS,
@@ -22,10 +22,10 @@ from sim.broken_shards import (
     WithoutFence,
 )
 
-DIAMOND, FAN = SmallWorld("diamond", 2), SmallWorld("fan", 2)
+DIAMOND, FAN = SmallWorld("diamond", 2, "adage"), SmallWorld("fan", 2, "adage")
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=str)
+@pytest.mark.parametrize("world", worlds_by("adage"), ids=str)
 def test_without_faults_a_world_holds_and_passes_points_of_every_kind(world: SmallWorld) -> None:
     calm = try_world(world)
 
@@ -48,10 +48,23 @@ def test_the_diamond_on_two_nodes_holds_with_this_fault_at_every_point(track: Tr
     assert [f"{one}: {one.problem}" for one in tried if one.problem] == []
 
 
-def test_a_world_replays_exactly_from_its_text() -> None:
-    tried = try_world(*parse_world("diamond,2,answer@17+crash n1@140"))
+@pytest.mark.parametrize("strategy", ["dataward", "matrix", "workqueue"])
+def test_other_strategies_hold_in_worlds_of_their_own(strategy: str) -> None:
+    tried = [try_world(world) for world in worlds_by(strategy)]
 
-    again = try_world(*parse_world(str(tried)))
+    assert [f"{one}: {one.problem}" for one in tried if one.problem] == []
+    assert tried[2].ended != try_world(FAN).ended
+
+
+@pytest.mark.parametrize("text", ["fan,2,forget s1@1-4", "fan,3,forget s1@1-4"])
+def test_a_task_submitted_again_after_the_recount_hears_of_its_parents(text: str) -> None:
+    assert not try_world(*parse_world(text, "dataward")).problem
+
+
+def test_a_world_replays_exactly_from_its_text() -> None:
+    tried = try_world(*parse_world("diamond,2,answer@17+crash n1@140", "adage"))
+
+    again = try_world(*parse_world(str(tried), "adage"))
 
     assert again == tried
     assert tried.struck["n1"] == 140

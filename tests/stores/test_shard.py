@@ -558,6 +558,29 @@ def test_a_shard_that_lost_writes_asks_one_patrol_at_a_time_for_a_recount():
     assert not shard.apply(patrol, 100.0).recount_due
 
 
+def test_a_lost_task_that_is_submitted_again_after_a_recount_makes_another_one_due():
+    shard = a_shard()
+    shard.epoch = 1
+    patrol = Patrol(0, "n1", 10, 10.0, 99.0)
+    first = shard.apply(patrol, 0.0)
+    shard.apply(Submit(a_task("lost"), again=True), 1.0)
+
+    shard.apply(Recounted(0, first.epoch, first.restored), 2.0)
+    second = shard.apply(patrol, 10.0)
+    shard.apply(Recounted(0, second.epoch, second.restored), 11.0)
+
+    assert second.recount_due
+    assert not shard.apply(patrol, 100.0).recount_due
+
+
+def test_a_task_that_was_not_lost_makes_no_recount_due():
+    shard = a_shard()
+    shard.apply(Submit(a_task("new")), 0.0)
+    shard.apply(Submit(a_task("new"), again=True), 1.0)
+
+    assert not shard.apply(Patrol(0, "n1", 10, 10.0, 99.0), 2.0).recount_due
+
+
 def test_patrols_that_come_often_do_not_put_a_recount_off():
     shard = a_shard()
     shard.epoch = 1

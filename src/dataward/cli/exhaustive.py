@@ -20,7 +20,8 @@ from dataward.cli.output import (
 from dataward.cli.tables import print_table
 from dataward.sim.fault_pairs import in_turn, pair_groups, single_faults
 from dataward.sim.script import PointKind
-from dataward.sim.small_worlds import WORLDS, Scripted, SmallWorld, Tried, parse_world, try_world
+from dataward.sim.small_worlds import Scripted, SmallWorld, Tried, parse_world, try_world, worlds_by
+from dataward.strategies.registry import DEFAULT, strategy_named
 
 CHUNK = 16
 SHOWN = 10  # failing worlds printed; --json has them all
@@ -42,6 +43,8 @@ class Tally:
             self.failed.append(tried)
             if len(self.failed) <= SHOWN:
                 replay = f"  replay: dataward seeds --exhaustive --world '{tried}'"
+                if tried.world.strategy != DEFAULT:
+                    replay += f" --strategy {tried.world.strategy}"
                 stderr_console().print(f"{tried}: {tried.problem}\n{replay}", soft_wrap=True)
         return tried
 
@@ -50,15 +53,16 @@ class Tally:
         return sum(count for kinds, count in self.kinds.items() if len(kinds) == faults)
 
 
-def try_exhaustively(world: str | None, minutes: float, *, json: bool) -> None:
+def try_exhaustively(strategy: str, world: str | None, minutes: float, *, json: bool) -> None:
     """Replay one world with its faults, or try all faults in one world or in every world."""
-    chosen, faults = parse_world(world) if world else (None, ())
+    strategy = strategy_named(strategy).name
+    chosen, faults = parse_world(world, strategy) if world else (None, ())
     tally = Tally()
     began = time.perf_counter()
     if chosen is not None and faults:
         tally.add(try_world(chosen, faults))
     else:
-        _try_all(tally, WORLDS if chosen is None else (chosen,), minutes)
+        _try_all(tally, worlds_by(strategy) if chosen is None else (chosen,), minutes)
     tally.seconds = time.perf_counter() - began
     if json:
         print_json(_document(tally))

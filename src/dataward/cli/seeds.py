@@ -62,7 +62,7 @@ def seeds_command(
     - `dataward seeds -n 1000 --faults crashes`
     - `dataward seeds -n 100 --strategy all`
     - `dataward seeds -n 10000 --workflows odd`
-    - `dataward seeds --exhaustive --minutes 30`
+    - `dataward seeds --exhaustive --strategy dataward --minutes 30`
     - `dataward seeds --exhaustive --world 'diamond,2,answer@17+crash n1@40'`
     """
     from rich.progress import track
@@ -71,12 +71,12 @@ def seeds_command(
     from dataward.cli.seed_trials import healing_line, verdicts_of
     from dataward.sim.faults import parse_faults
     from dataward.sim.healing import Healing
-    from dataward.strategies.registry import strategies_named
+    from dataward.strategies.registry import DEFAULT, strategies_named
 
     if exhaustive or world is not None:
         from dataward.cli.exhaustive import try_exhaustively
 
-        try_exhaustively(world, minutes, json=json)
+        try_exhaustively(strategy, world, minutes, json=json)
         return
     parse_faults(faults)
     names = [each.name for each in strategies_named(strategy)]
@@ -96,7 +96,7 @@ def seeds_command(
         if verdict.problem and sum(1 for v in verdicts if v.problem) <= SHOWN:
             problem = f"seed {verdict.seed} ({verdict.workflow}): {verdict.problem}"
             replay = f"  replay: dataward seeds --seed {verdict.seed} --faults {faults}"
-            replay += f" --strategy {verdict.strategy}" if verdict.strategy != "adage" else ""
+            replay += f" --strategy {verdict.strategy}" if verdict.strategy != DEFAULT else ""
             replay += f" --workflows {workflows.value}" if workflows is not Workflows.MIXED else ""
             watching.print(f"{problem}\n{replay}", soft_wrap=True)
     bad = [verdict for verdict in verdicts if verdict.problem]

@@ -162,6 +162,7 @@ class Findings(msgspec.Struct, frozen=True, tag=True):
     suspects: tuple[Suspect, ...]
     epoch: int  # grows when the shard loses writes it had acknowledged
     recount_due: bool  # no node has yet repaired what that loss broke
+    restored: int = 0  # grows when a task that was lost is submitted again
 
 
 class Unfinished(msgspec.Struct, frozen=True, array_like=True):

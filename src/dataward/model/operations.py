@@ -123,9 +123,14 @@ class TaskOperation(msgspec.Struct, frozen=True, tag=True):
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True):
-    """Put a task in the store, waiting or ready. -> Standing"""
+    """Put a task in the store, waiting or ready. -> Standing
+
+    ``again`` if it was put there before: then a shard that does not know the task has lost it, and
+    with it what the task had been told of its parents.
+    """
 
     spec: TaskSpec
+    again: bool = False
 
     @property
     def key(self) -> str:
@@ -406,10 +411,11 @@ class Recount(msgspec.Struct, frozen=True, tag=True):
 
 
 class Recounted(msgspec.Struct, frozen=True, tag=True):
-    """The losses of this shard up to this epoch have been repaired. -> Findings"""
+    """The losses of this shard have been repaired, as far as its `Findings` told. -> Findings"""
 
     shard: int
     epoch: int
+    restored: int = 0
 
 
 ShardOperation = Patrol | Recount | Recounted

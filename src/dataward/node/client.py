@@ -137,7 +137,7 @@ class Client:
     emit: Emit
     _removed: dict[TaskId, None] = field(default_factory=dict)
 
-    async def submit(self) -> None:
+    async def submit(self, *, again: bool = False) -> None:
         """Put the places of inputs and all tasks in the store, and queue the ready tasks.
 
         Tasks with parents are submitted first, so that no task ends before its children are known.
@@ -149,18 +149,18 @@ class Client:
                 for file, nodes in self.placed.items()
             ]
         )
-        await self._submit([spec for spec in self.specs if spec.parents])
+        await self._submit([spec for spec in self.specs if spec.parents], again=again)
         first = sorted(
             [spec for spec in self.specs if not spec.parents], key=lambda spec: spec.priority
         )
         start, size = 0, FIRST_BATCH
         while start < len(first):
-            await self._submit(first[start : start + size])
+            await self._submit(first[start : start + size], again=again)
             await self.store.let_others_run()
             start, size = start + size, min(2 * size, BATCH)
 
-    async def _submit(self, specs: Sequence[TaskSpec]) -> None:
-        answers = await self._in_batches([Submit(spec) for spec in specs])
+    async def _submit(self, specs: Sequence[TaskSpec], *, again: bool) -> None:
+        answers = await self._in_batches([Submit(spec, again) for spec in specs])
         needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
         ready: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, await self.homes.find(needy, Occasion.READY), strict=True):
@@ -206,7 +206,7 @@ class Client:
             epochs = sum(answer.epoch for answer in answers if isinstance(answer, Findings))
             if epochs > seen:
                 seen = epochs
-                await self.submit()
+                await self.submit(again=True)
                 await self.remove(list(self._removed))
 
     async def _in_batches(self, operations: Sequence[Operation]) -> list[Answer]:

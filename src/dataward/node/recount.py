@@ -28,7 +28,7 @@ async def recount(store: StoreClient, placer: Placer, shards: int, findings: Fin
             needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
             await placer.place(needy, Occasion.READY)
             cursor = page.cursor
-    await store.call([Recounted(findings.shard, findings.epoch)])
+    await store.call([Recounted(findings.shard, findings.epoch, findings.restored)])
 
 
 async def _tell_those_who_missed_it(store: StoreClient, placer: Placer, page: Page) -> None:

@@ -16,7 +16,7 @@ from dataward.sim.campaign import PATIENCE, checker_of, run_checked
 from dataward.sim.script import PointFault, PointKind, Points, Script, Track, shard_name
 from dataward.sim.simulation import Simulation
 from dataward.stores.shard import Shard
-from dataward.strategies.registry import STRATEGIES
+from dataward.strategies.registry import DEFAULT, strategy_named
 from dataward.strategies.strategy import Strategy
 
 SHARDS = 3
@@ -37,10 +37,11 @@ SHAPES: dict[str, Callable[[int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class SmallWorld:
-    """One of the workflows below, on so many nodes of one core."""
+    """One of the workflows below, on so many nodes of one core, by a strategy."""
 
     shape: str
     nodes: int
+    strategy: str = DEFAULT
 
     def __str__(self) -> str:
         return f"{self.shape},{self.nodes}"
@@ -77,7 +78,9 @@ def _workflow(shape: str, nodes: int) -> Workflow:
     return wf.build()
 
 
-WORLDS = tuple(SmallWorld(shape, nodes) for shape in SHAPES for nodes in (2, 3))
+def worlds_by(strategy: str = DEFAULT) -> list[SmallWorld]:
+    """All small worlds, in which nodes follow the strategy of this name."""
+    return [SmallWorld(shape, nodes, strategy) for shape in SHAPES for nodes in (2, 3)]
 
 
 @cache
@@ -86,16 +89,16 @@ def _platform(nodes: int) -> Platform:
 
 
 @cache
-def _strategy() -> Strategy:
-    """ADAGE, with leases of about the length of the workflows."""
-    adage = STRATEGIES["adage"]
+def _strategy(name: str) -> Strategy:
+    """The strategy of this name, with leases of about the length of the workflows."""
+    strategy = strategy_named(name)
     settings = replace(
-        adage.settings,
+        strategy.settings,
         lease_seconds=LEASE_SECONDS,
         validation_seconds=LEASE_SECONDS / 2,
         staging_ahead=0,  # what is staged is not given away
     )
-    return replace(adage, settings=settings)
+    return replace(strategy, settings=settings)
 
 
 # --- one world -----------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ def try_world(
     simulation = Simulation(
         _workflow(world.shape, world.nodes),
         _platform(world.nodes),
-        _strategy(),
+        _strategy(world.strategy),
         make_shard=make_shard,
         time_limit_seconds=PATIENCE * LEASE_SECONDS,
         script=script,
@@ -149,16 +152,17 @@ def try_world(
     return Tried(world, tuple(faults), problem, script.struck, script.passed)
 
 
-def parse_world(text: str) -> Scripted:
-    """The world and the faults that a text means, as `Tried` prints them.
+def parse_world(text: str, strategy: str = DEFAULT) -> Scripted:
+    """The world and the faults that a text means, as `Tried` prints them, by this strategy.
 
     For example ``fan,3``, or ``diamond,2,answer@17+crash n1@40``.
     """
     shape, _, rest = text.partition(",")
     nodes, _, faults = rest.partition(",")
-    world = next((w for w in WORLDS if str(w) == f"{shape},{nodes}"), None)
+    worlds = worlds_by(strategy)
+    world = next((w for w in worlds if str(w) == f"{shape},{nodes}"), None)
     if world is None:
-        known = " ".join(map(str, WORLDS))
+        known = " ".join(map(str, worlds))
         raise SettingError(f"no small world begins {text!r}; there are {known}")
     found = tuple(_parse_fault(word, world) for word in faults.split("+") if word)
     if len({(fault.track.series, fault.point) for fault in found}) < len(found):

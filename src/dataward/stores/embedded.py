@@ -117,6 +117,8 @@ class ShardState(msgspec.Struct, array_like=True):
     _lease_listed: dict[NodeId, float]
     _forgotten: int = 0
     removed: int = 0
+    restored: int = 0
+    recounted_restored: int = 0
 
 
 _FIELDS = ShardState.__struct_fields__

@@ -28,19 +28,28 @@ class PatrolRules(TaskRules, NodeRules):
         TaskRules.__init__(self)
         NodeRules.__init__(self)
         self.index = index
+        # What has been repaired. A recount that ends before a lost task is submitted again has not
+        # told that task of its parents, so another one is due.
         self.recounted_epoch = 0
+        self.recounted_restored = 0
         self._recount_held_until = 0.0
 
     def _patrol(self, op: Patrol, now: float) -> Answer:
         orphans = self._find_orphans(op, now)
         undelivered = self._find_undelivered(op, now)
-        due = self.epoch > self.recounted_epoch and now >= self._recount_held_until
+        due = self._is_recount_due and now >= self._recount_held_until
         if due:
             self._recount_held_until = now + PATROL_HOLD_SECONDS
         suspects = self._find_suspects(op, now)
         return Findings(
-            self.index, tuple(orphans), tuple(undelivered), tuple(suspects), self.epoch, due
-        )
+            self.index, tuple(orphans), tuple(undelivered), tuple(suspects), self.epoch, due,
+            self.restored,
+        )  # fmt: skip
+
+    @property
+    def _is_recount_due(self) -> bool:
+        repaired = (self.recounted_epoch, self.recounted_restored)
+        return (self.epoch, self.restored) > repaired
 
     # --- dead nodes ------------------------------------------------------------------------------
 
@@ -131,9 +140,9 @@ class PatrolRules(TaskRules, NodeRules):
         return found
 
     def _recounted(self, op: Recounted, now: float) -> Answer:
-        self.recounted_epoch = max(self.recounted_epoch, op.epoch)
-        due = self.epoch > self.recounted_epoch
-        return Findings(self.index, (), (), (), self.epoch, due)
+        repaired = (self.recounted_epoch, self.recounted_restored)
+        self.recounted_epoch, self.recounted_restored = max(repaired, (op.epoch, op.restored))
+        return Findings(self.index, (), (), (), self.epoch, self._is_recount_due, self.restored)
 
 
 def _orphans(node: NodeRecord, stays: Sequence[Stay]) -> Orphans:

@@ -51,6 +51,7 @@ class TaskRules:
 
     def __init__(self) -> None:
         self.epoch = 0  # grows when acknowledged writes are lost
+        self.restored = 0  # tasks that were lost, and have been submitted again
         self.complete = 0
         self.failed = 0
         self.removed = 0
@@ -78,6 +79,7 @@ class TaskRules:
             record.history.append((now, TaskState.WAITING))
             self.tasks[spec.id] = record
             self._submitted.append(spec.id)
+            self.restored += op.again
             record.settle(now)
         return self._standing(record)
 
