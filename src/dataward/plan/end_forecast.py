@@ -15,8 +15,8 @@ from dataward.plan.task_times import DrawnTimes, known_times
 
 FUTURES = 100
 FUTURES_MIN = 20
-TASKS_DRAWN = 2_000_000  # in all futures together: some 0.1 s
-TASKS_SCHEDULED = 60_000  # likewise
+TASKS_DRAWN = 500_000  # in all futures together: some 0.1 s
+TASKS_SCHEDULED = 40_000  # likewise
 LONG_SECONDS = 20.0  # a run that takes less is not worth as many futures: 0.2 s are 1% of this
 SCHEDULED_MAX = 300_000  # a longer list of tasks is not scheduled, only bounded
 RANGE = (5.0, 50.0, 95.0)  # percentiles: 90 of 100 runs should end within them
@@ -24,8 +24,9 @@ WIDEST = 2.0  # a wider range, as a share of the whole run, says nothing
 
 # What a list schedule does not know. One node keeps to it within some percent; several nodes decide
 # for themselves, and took up to 1.5 times as long (five applications on 4 to 64 nodes), never less.
-SCHEDULE_SPREAD = 0.07
-NODES_SPREAD = 0.25
+SCHEDULE_SPREAD = 0.06
+SHARE_MAX = 4.0
+NODES_SPREAD = 0.22
 STAGING_SPREAD = 0.35
 
 
@@ -79,9 +80,12 @@ def forecast_end(
     ends = _ends(known, remaining, resources, drawn, random)
     if resources.nodes > 1:
         crowd = min(int(remaining.is_open.sum()) / (2 * resources.cores), 1.0)
-        spread = NODES_SPREAD * crowd  # a few tasks find a free node each
-        ends *= np.exp(spread * np.maximum(random.standard_normal(len(ends)), 0.0))
-    ends *= np.exp(SCHEDULE_SPREAD * random.standard_normal(len(ends)))
+        stretch = NODES_SPREAD * crowd  # a few tasks find a free node each
+        ends *= np.exp(stretch * np.maximum(random.standard_normal(len(ends)), 0.0))
+    # The less of a run is left, the less errors even out in what is left.
+    share = np.sqrt((remaining.at_seconds + ends) / np.maximum(ends, 1e-9))
+    spread = SCHEDULE_SPREAD * np.minimum(share, SHARE_MAX)
+    ends *= np.exp(spread * random.standard_normal(len(ends)))
     low, middle, high = np.percentile(ends, RANGE).tolist()
     if drawn.is_vague and high - low > WIDEST * (remaining.at_seconds + middle):
         return None
