@@ -613,3 +613,16 @@ def test_a_task_does_not_give_way_where_there_are_cores_for_all() -> None:
     two_that_want_the_core(place)
 
     assert place.runner.given == ["patient"]
+
+
+def test_a_long_task_with_nobody_to_give_way_to_is_in_line_when_a_core_comes_free() -> None:
+    place = Place(cores=1, give_way_share=0.05, staging_ahead=2)
+    place.runner.may_end.clear()
+    place.run(a_task("runs", priority=0.0))
+    place.run(a_task("long", priority=1.0, estimated_seconds=1000.0))
+    place.run(a_task("short", priority=5.0, estimated_seconds=1.0))
+
+    place.runner.may_end.set()
+    place.pass_time(1.0)
+
+    assert place.runner.given[:2] == ["runs", "long"]

@@ -188,8 +188,9 @@ class Executor:
         expected = self.state.times.expected_seconds(given, spec.type)
         until = kernel.now() + self.capacity.give_way_share * expected
         while (left := until - kernel.now()) > 0:
-            if self.capacity.has_cores_for(attempts.staging_before(spec.priority) + spec.cores):
-                return
+            before = attempts.staging_before(spec.priority)
+            if not before or self.capacity.has_cores_for(before + spec.cores):
+                return  # with nobody to give way to, it must be in line when a core comes free
             await attempts.one_moved_on(left)
 
     def _staged(self, task: TaskId, attempt: AttemptId, staged: Staged) -> None:
