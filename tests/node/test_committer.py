@@ -41,7 +41,13 @@ class Place(FakeWorld):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         committer = Committer(
-            self.world, self.client, self.state, self.depot, self.herald, self.setbacks
+            self.world,
+            self.settings,
+            self.client,
+            self.state,
+            self.depot,
+            self.herald,
+            self.setbacks,
         )
         self.start(committer.run())
         self.start(self.herald.run())

@@ -45,7 +45,13 @@ class Place(FakeWorld):
             self.world, self.client, self.state, self.depot, capacity, setbacks, binder
         )
         committer = Committer(
-            self.world, self.client, self.state, self.depot, self.herald, self.setbacks
+            self.world,
+            self.settings,
+            self.client,
+            self.state,
+            self.depot,
+            self.herald,
+            self.setbacks,
         )
         for component in (executor, committer, self.herald):
             self.start(component.run())

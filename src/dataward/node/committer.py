@@ -29,13 +29,16 @@ from dataward.model.answers import (
     Standing,
 )
 from dataward.model.ids import NodeId, incarnation_of
-from dataward.model.messages import Stop
+from dataward.model.messages import Stock, Stop
 from dataward.model.operations import Commit, Fail, Operation, Release
 from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.depot import Depot
+from dataward.node.forecast import expected_seconds
 from dataward.node.herald import Herald, Notice
+from dataward.node.safekeeping import safekeeper, worth_a_copy
 from dataward.node.setbacks import Setbacks
+from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended, tell_finished, tell_skipped
@@ -47,6 +50,7 @@ class Committer:
     """A commit goes to the store only when the files it names are safe on the disk."""
 
     world: World
+    settings: NodeSettings
     store: StoreClient
     state: NodeState
     depot: Depot
@@ -118,12 +122,25 @@ class Committer:
             self.world.disk.journal(commit)
             self._tell_won(commit, answer.generation)
             self._stop(answer.rivals, commit.task, answer.generation)
+            if answer.children and self.settings.safe_bytes_per_second:
+                self._have_copied(commit)
             self.state.outbox.let_go(commit.task)
         if answer.children:
             end = TaskState.COMPLETE
             self.herald.deliver(
                 Notice(commit.task, answer.generation, end, answer.children, answer.copies)
             )
+
+    def _have_copied(self, commit: Commit) -> None:
+        """Have another node bring in what took long to make, when it has time to."""
+        holding, world = self.state.identity.holdings.get(commit.task), self.world
+        if holding is None or commit.recalled:
+            return
+        seconds = expected_seconds(holding.entry, self.state.times)
+        files = worth_a_copy(commit.task, commit.held, seconds, self.settings)
+        node = safekeeper(world.node, world.nodes, world.random) if files else None
+        if node is not None:
+            world.network.send(node, Stock(files))
 
     def _tell_won(self, commit: Commit, generation: int) -> None:
         if commit.recalled:

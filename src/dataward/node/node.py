@@ -58,7 +58,7 @@ class Node:
         self._stocker = Stocker(world, depot)
         self._herald = herald = Herald(world, store, state.outbox, placer)
         setbacks = Setbacks(world, settings, store, state, placer, herald)
-        self._committer = Committer(world, store, state, depot, herald, setbacks)
+        self._committer = Committer(world, settings, store, state, depot, herald, setbacks)
         self._decision_maker = DecisionMaker(world, settings, store, state)
         self._lease = Lease(world, settings, store, state, depot)
         patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)

@@ -36,6 +36,8 @@ class NodeSettings:
     uploads_max: int = 0  # ours: nodes that may fetch from a node at a time; 0: any number
     asked_bytes: int = 10_000_000  # ours: smaller files are fetched unasked, in no window
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
+    safe_bytes_per_second: float = 0.0  # ours: outputs of at most this for each second of the run
+    safe_seconds: float = 10.0  # ours: and of runs at least as long are copied to another node
     caching: bool = True  # off: what was fetched for a task goes when no task reads it any more
     inputs_from_origin: bool = False  # on: workflow inputs come from the origin, not other nodes
     fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost
