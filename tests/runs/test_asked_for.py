@@ -10,6 +10,10 @@ import pytest
 
 from dataward import WorkflowBuilder
 from dataward.live.fitting import LEAD_SECONDS, OUTCOME_SECONDS
+from dataward.model.events import TaskFinished
+from dataward.reports.event_file import EventFileReader, EventFileWriter
+from dataward.runs.run_directory import RunDirectory
+from dataward.runs.workflow_run import gather_outcomes
 from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
@@ -289,6 +293,27 @@ def test_a_dry_run_after_one_that_was_killed_leaves_everything_as_it_is(run):
 
     assert list(json.loads(end.out)["due"]) == ["second"]
     assert everything_in(RUN_DIRECTORY) == before
+
+
+def test_how_long_tasks_took_in_a_run_that_was_killed_is_known_to_the_next(run):
+    for pipe in ("began", "go"):
+        os.mkfifo(pipe)
+    process = started(arguments_for(one_then_another_that_waits(), []))
+    Path("began").read_bytes()  # waits until the second task writes to it
+    events = RunDirectory(RUN_DIRECTORY).latest().events
+    while not any(isinstance(event, TaskFinished) for event in EventFileReader(events)):
+        pass  # events are written a moment after they happen
+    process.kill()
+    process.communicate()
+    assert not any(map(outlives_many_looks, processes_in(RUN_DIRECTORY)))
+    directory = RunDirectory(RUN_DIRECTORY)
+    facts, record = directory.latest().facts(), directory.new_record()
+    EventFileWriter(record.events).close()
+    record.begin(facts)  # as a run does before it looks at what others have left
+
+    outcomes = gather_outcomes(directory)
+
+    assert outcomes["first"].seconds > 0
 
 
 def test_a_dry_run_during_a_run_says_that_the_directory_is_in_use(run):

@@ -41,7 +41,7 @@ from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_out
 from dataward.runs.preparation import Preparation, Preparer, located_files
 from dataward.runs.publishing import Publisher
 from dataward.runs.removal_requests import RemovalRequests
-from dataward.runs.run_directory import NoRunError, RunDirectory, RunRecord, file_name_for
+from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
 from dataward.runs.run_history import RunHistory, history_of
 from dataward.runs.run_options import RunOptions
 from dataward.runs.stale_outputs import StaleOutputs
@@ -409,10 +409,12 @@ def peek_at_outcomes(directory: RunDirectory) -> dict[TaskId, Outcome]:
 
 
 def _last_history(directory: RunDirectory) -> RunHistory:
-    try:
-        return history_of(directory.latest())
-    except NoRunError:
-        return RunHistory(0)
+    """The history of the latest run that any task has ended in; the present one has just begun."""
+    for record in reversed(directory.runs() if directory.exists() else []):
+        history = history_of(record)
+        if history.made or history.failed:
+            return history
+    return RunHistory(0)
 
 
 @contextmanager
