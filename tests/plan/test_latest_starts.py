@@ -22,7 +22,7 @@ def latest(workflow: Workflow, platform: Platform, schedule: Schedule) -> dict[s
     return dict(zip(workflow.task_ids, found.tolist(), strict=True))
 
 
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(dags(), platforms())
 def test_no_task_may_start_so_late_that_its_children_or_the_end_are_late(
     workflow: Workflow, platform: Platform
@@ -79,3 +79,17 @@ def test_files_take_time_to_reach_another_node() -> None:
     found = latest(builder.build(), uniform_platform(2), schedule)
 
     assert found == pytest.approx({"a": 5.0, "b": 25.0})
+
+
+def test_tasks_that_take_no_time_may_follow_each_other_at_one_moment() -> None:
+    builder = WorkflowBuilder("moments")
+    builder.command("a", id="a", outputs=["x"], runtime_seconds=2)
+    builder.command("c", id="c", inputs=["x"], runtime_seconds=0)
+    builder.command("b", id="b", inputs=["x"], runtime_seconds=0)
+    schedule = Schedule(
+        np.array([0, 0, 0], np.int32), np.array([0.0, 2.0, 2.0]), np.array([2.0, 2.0, 2.0])
+    )
+
+    found = latest(builder.build(), uniform_platform(1, cores=1), schedule)
+
+    assert found == pytest.approx({"a": 0.0, "b": 2.0, "c": 2.0})

@@ -16,14 +16,13 @@ def latest_starts(costs: Costs, schedule: Schedule) -> Seconds:
     """
     workflow, nodes = costs.workflow, schedule.nodes.tolist()
     starts, ends = schedule.starts.tolist(), schedule.ends.tolist()
-    after = _next_on_cores(costs, schedule)
+    order = _order(costs, schedule)
+    after = _next_on_cores(costs, schedule, order)
     parents, targets = workflow.parents, workflow.parents.targets.tolist()
     firsts, sizes = parents.starts.tolist(), costs.edge_bytes.tolist()
     latest_ends = [schedule.makespan_seconds] * len(workflow)
     latest = [0.0] * len(workflow)
-    place = np.empty(len(workflow), dtype=np.int64)
-    place[workflow.layers.order] = np.arange(len(workflow))
-    for task in np.lexsort((place, schedule.starts))[::-1].tolist():
+    for task in reversed(order):
         for successor in after[task]:
             latest_ends[task] = min(latest_ends[task], latest[successor])
         latest[task] = latest_ends[task] - (ends[task] - starts[task])
@@ -36,11 +35,19 @@ def latest_starts(costs: Costs, schedule: Schedule) -> Seconds:
     return np.array(latest)
 
 
-def _next_on_cores(costs: Costs, schedule: Schedule) -> list[list[int]]:
+def _order(costs: Costs, schedule: Schedule) -> list[int]:
+    """The tasks by start; those that take no time before others, and parents before children."""
+    place = np.empty(len(schedule.nodes), dtype=np.int64)
+    place[costs.workflow.layers.order] = np.arange(len(place))
+    order: list[int] = np.lexsort((place, schedule.ends, schedule.starts)).tolist()
+    return order
+
+
+def _next_on_cores(costs: Costs, schedule: Schedule, order: list[int]) -> list[list[int]]:
     """For each task, those that are planned next on one of its cores."""
     after: list[list[int]] = [[] for _ in schedule.nodes]
     on_node: dict[int, list[int]] = {}
-    for task in np.lexsort((schedule.ends, schedule.starts)).tolist():
+    for task in order:
         on_node.setdefault(int(schedule.nodes[task]), []).append(task)
     starts, ends, widths = schedule.starts.tolist(), schedule.ends.tolist(), costs.widths
     for node, tasks in on_node.items():
