@@ -119,5 +119,5 @@ def test_the_best_strategy_can_be_asked_for(tmp_path: Path) -> None:
     report = dataward.run(wf, out=tmp_path / "one.run", strategy="best", slots=1)
 
     assert report.is_complete
-    assert report.summary.strategy == "adage"
+    assert report.summary.strategy == "dataward"
     assert report.forecast is None

@@ -63,7 +63,7 @@ def test_a_failing_seed_fails_the_command_and_can_be_replayed(dataward: Dataward
 
 @pytest.mark.usefixtures("_every_third_fails")
 def test_every_strategy_tries_every_seed_and_a_replay_names_it(dataward: Dataward) -> None:
-    said = dataward("seeds", "-n", "2", "--first", "2", "--strategy", "adage,workqueue")
+    said = dataward("seeds", "-n", "2", "--first", "2", "--strategy", "dataward,workqueue")
 
     assert "2 of 4 seeds hold" in said.out
     assert "replay: dataward seeds --seed 3 --faults chaos\n" in said.err

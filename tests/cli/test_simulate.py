@@ -39,7 +39,7 @@ def test_json_has_the_promised_keys_first(dataward: Dataward) -> None:
     assert said.code == ExitCode.OK
     (row,) = json.loads(said.out)
     assert list(row)[: len(KEYS)] == KEYS
-    assert (row["strategy"], row["nodes"]) == ("adage", 4)
+    assert (row["strategy"], row["nodes"]) == ("dataward", 4)
     assert row["makespan_seconds"] >= row["lower_bound_seconds"] > 0
     assert 0 < row["utilisation"] <= 1
     assert 0 <= row["locality"] <= 1
@@ -124,8 +124,9 @@ def test_the_same_seed_gives_the_same_numbers(dataward: Dataward) -> None:
 def test_settings_change_the_run(dataward: Dataward) -> None:
     def replicas(*options: str) -> int:
         said = dataward(
-            "simulate", "montage.json", "--nodes", "4", "--cores", "1", *options, "--json"
-        )
+            "simulate", "montage.json", "--nodes", "4", "--cores", "1", "--strategy", "adage",
+            *options, "--json",
+        )  # fmt: skip
         return int(json.loads(said.out)[0]["replicas_run"])
 
     assert replicas() > 0
@@ -205,7 +206,7 @@ def test_a_plot_is_an_svg_that_names_the_run(dataward: Dataward) -> None:
     root = ElementTree.parse("run.svg").getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     text = "".join(root.itertext())
-    assert "adage" in text
+    assert "dataward" in text
     assert "n0" in text
 
 
@@ -253,7 +254,7 @@ def test_events_of_a_crashing_run_can_be_plotted_and_traced(dataward: Dataward) 
 def test_a_bad_value_says_what_would_do(
     dataward: Dataward, options: list[str], remedy: str
 ) -> None:
-    said = dataward("simulate", "diamond.json", *options)
+    said = dataward("simulate", "diamond.json", "--strategy", "adage", *options)
 
     assert said.code == ExitCode.USAGE
     assert remedy in " ".join(said.err.split())
@@ -317,7 +318,7 @@ def test_tasks_can_be_removed_at_a_time(dataward: Dataward) -> None:
 
     assert for_people.code == ExitCode.OK
     assert re.search(r"^tasks removed +2$", for_people.out, re.MULTILINE)
-    assert "adage: split had ended by 2 h 00 min; it was not removed" in for_people.err
+    assert "dataward: split had ended by 2 h 00 min; it was not removed" in for_people.err
     (row,) = json.loads(for_programs.out)
     assert (row["complete"], row["failed"], row["removed"]) == (2, 0, 2)
 

@@ -23,6 +23,7 @@ from dataward.reports.run_summary import RunTally
 from dataward.runs.run_directory import ended_state
 from dataward.sim.faults import inject, parse_faults
 from dataward.sim.simulation import Removal, Simulation
+from dataward.strategies.registry import DEFAULT
 from dataward.strategies.strategy import Strategy
 
 CORES_DEFAULT = 4  # ADAGE's nodes have four
@@ -35,7 +36,7 @@ def simulate(
     nodes: int = 16,
     cores: int = 0,  # of each node; 0: four, or as many as a task needs
     platform: Platform | None = None,  # instead of equal nodes
-    strategy: str | Strategy = "adage",
+    strategy: str | Strategy = DEFAULT,
     settings: Sequence[str] = (),  # of a node, as "name=value"
     seed: int = 0,
     faults: str = "none",

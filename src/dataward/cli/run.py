@@ -58,7 +58,7 @@ def run_command(
     ] = False,
     strategy: Annotated[
         str, Option(help="How tasks are scheduled; best: as the simulator advises.")
-    ] = "adage",
+    ] = "dataward",
     set_: Annotated[
         list[str] | None,
         Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
@@ -139,7 +139,7 @@ def run_command(
     given = _words(
         slots=slots, nodes=nodes if nodes > 1 else None, retries=retries or None,
         keep=keep if keep != "auto" else None, time_limit=time_limit or None,
-        strategy=strategy if strategy != "adage" else None,
+        strategy=strategy if strategy != "dataward" else None,
     )  # fmt: skip
     given += [word for change in set_ or () for word in ("--set", change)]
     given += [word for change in parameters or () for word in ("--set-param", change)]

@@ -17,7 +17,7 @@ def seeds_command(
     faults: Annotated[str, Option(help="What goes wrong, as for simulate.")] = "chaos",
     strategy: Annotated[
         str, Option(help="Strategies, with commas between them, or all: each tries every seed.")
-    ] = "adage",
+    ] = "dataward",
     workflows: Annotated[
         Workflows,
         Option(help="Small applications, odd workflows drawn from the seed, or both in turn."),

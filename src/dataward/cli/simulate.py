@@ -29,7 +29,7 @@ def simulate_command(
     copies: Annotated[int, Option(help="Copies of each input that is on nodes.", min=1)] = 1,
     strategy: Annotated[
         str, Option(help="Strategies, with commas between them, or all: best first.")
-    ] = "adage",
+    ] = "dataward",
     seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
     faults: Annotated[
         str,

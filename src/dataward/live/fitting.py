@@ -16,8 +16,14 @@ UNAWAITED_SECONDS = 0.03
 LEAD_SECONDS = 0.08  # the node may be busy with other things for this long
 
 _NO_LEASES = "nodes of one process are lost together, so their leases never expire"
-_NOBODY_ELSE = "there is only one node, which can give work to no other; use --nodes 2 or more"
+_NOBODY_ELSE = (
+    "there is only one node, which can give work to no other and moves no files; "
+    "use --nodes 2 or more"
+)
 _MEANINGLESS = {"lease_seconds": _NO_LEASES}
+_OF_SEVERAL = {
+    "backups_max", "give_way_share", "idle_staging", "safe_bytes_per_second", "safe_seconds",
+}  # fmt: skip
 
 
 def fitted(
@@ -35,6 +41,10 @@ def fitted(
         unawaited_seconds=unawaited_seconds,
         lead_seconds=LEAD_SECONDS,
         backups_max=strategy.settings.backups_max if several else 0,
+        # On one node inputs are linked, not moved: no task waits for those of another.
+        give_way_share=strategy.settings.give_way_share if several else 0.0,
+        idle_staging=strategy.settings.idle_staging if several else 0,
+        safe_bytes_per_second=strategy.settings.safe_bytes_per_second if several else 0.0,
     )
     is_idle = isinstance(strategy.mover, Giving) and not several
     return replace(strategy, settings=settings, mover=Staying() if is_idle else strategy.mover)
@@ -50,7 +60,7 @@ def why_useless(name: str, strategy: Strategy, machine: Slice) -> str:
 def _for_several(strategy: Strategy) -> set[str]:
     """The settings that matter only if there is another node to run a task."""
     parts: tuple[Any, ...] = (strategy.home, strategy.mover)
-    return {"backups_max"} | {field.name for part in parts for field in fields(part)}
+    return _OF_SEVERAL | {field.name for part in parts for field in fields(part)}
 
 
 def check_settable(name: str, strategy: Strategy, machine: Slice) -> None:

@@ -148,7 +148,8 @@ class OfferMover:
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
 
     def loops(self) -> Sequence[Coroutine[None, None, None]]:
-        return [self._relieve(), self._back_up()]
+        is_alone = len(self.parts.world.nodes) == 1
+        return [] if is_alone else [self._relieve(), self._back_up()]
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):

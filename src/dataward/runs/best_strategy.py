@@ -26,7 +26,7 @@ from dataward.strategies.registry import DEFAULT, STRATEGIES
 from dataward.strategies.strategy import Strategy
 
 # One of each way to share work out: given, planned with links, planned, one queue, by data.
-CANDIDATES = (DEFAULT, "dataward", "heft-links", "workqueue", "worker-centric")
+CANDIDATES = (DEFAULT, "adage", "heft-links", "workqueue", "worker-centric")
 BUDGET_SHARE = 0.02  # of the run that is expected
 BUDGET_SECONDS_MAX = 3.0
 TASK_SECONDS = 0.001  # what simulating a task may take, before it was tried

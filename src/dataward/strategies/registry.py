@@ -18,7 +18,7 @@ ALL = (
     ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC,
     STORAGE_AFFINITY, DATA_DIFFUSION,
 )  # fmt: skip
-DEFAULT = "adage"
+DEFAULT = "dataward"
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
 
