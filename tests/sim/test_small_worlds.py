@@ -61,6 +61,12 @@ def test_a_task_submitted_again_after_the_recount_hears_of_its_parents(text: str
     assert not try_world(*parse_world(text, "dataward")).problem
 
 
+def test_a_node_whose_renewal_is_forgotten_may_be_taken_for_dead() -> None:
+    world = parse_world("diamond,2,message@3+forget s0@23-26", "dataward")
+
+    assert not try_world(*world).problem
+
+
 def test_a_world_replays_exactly_from_its_text() -> None:
     tried = try_world(*parse_world("diamond,2,answer@17+crash n1@140", "adage"))
 

@@ -78,12 +78,13 @@ def taken_over(run: HealedRun) -> float:
     """Each death leaves at most all tasks; one that was given up may be sent to the dead again.
 
     So may all whose parents had to run again. A node that cannot reach the store to join counts as
-    dead, though others can reach it.
+    dead, though others can reach it; so does one whose last renewal a shard forgot just when its
+    lease had run out, until it joins again.
     """
     trouble = run.trouble
     unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
     again = run.given_up + trouble.postponed + run.tasks * (run.healing.reopened > 0)
-    return (run.tasks + again) * (run.deaths + unjoined)
+    return (run.tasks + again) * (run.deaths + unjoined + trouble.forgets)
 
 
 def taken_again(run: HealedRun) -> float:
