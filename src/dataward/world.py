@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from dataward.errors import DatawardError
 from dataward.kernel.interface import (
     Cancelled,
@@ -110,8 +112,7 @@ class Network(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(msgspec.Struct, frozen=True):
     """A file on a disk. ``owner`` is its producer, or the file's own id for a workflow's input."""
 
     id: FileId

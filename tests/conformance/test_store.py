@@ -105,7 +105,7 @@ def a_simulated_store(shards: int) -> Asker:
     """
     kernel = VirtualKernel()
     model = StoreModel(shards, latency_seconds=0.0, service_seconds=0.0)
-    service = StoreService(kernel, model, Interference(Random(0)), lambda *applied: None)
+    service = StoreService(kernel, model, Interference(Random(0)))
     return Asker(StoreOf(service, "n1"), KernelClock(kernel), run_on(kernel))
 
 

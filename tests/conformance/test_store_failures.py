@@ -107,7 +107,7 @@ class Fates(Interference):
 def a_service(make_shard=Shard, fates: Fates | None = None) -> tuple[Asker, Fates]:
     kernel, fates = VirtualKernel(), fates or Fates()
     model = StoreModel(SHARDS, latency_seconds=0.0, service_seconds=0.0)
-    service = StoreService(kernel, model, fates, lambda *applied: None, make_shard)
+    service = StoreService(kernel, model, fates, make_shard)
     return Asker(StoreOf(service, "n1"), KernelClock(kernel), run_on(kernel)), fates
 
 
@@ -163,7 +163,7 @@ def test_calls_that_took_effect_unanswered_are_answered_the_same_when_repeated(s
 def _answers_kept(store: Asker) -> list[Answer]:
     """A list of all answers as the shards give them, also those that nobody hears."""
     kept: list[Answer] = []
-    store.store.service.on_applied = lambda operation, answer, shard: kept.append(answer)
+    store.store.service.on_applied.append(lambda operation, answer, shard: kept.append(answer))
     return kept
 
 
@@ -179,6 +179,15 @@ def test_a_call_to_several_shards_of_which_one_fails_may_be_repeated_as_a_whole(
 
     assert [answer.task for answer in answers] == names
     assert [answer.state for answer in store.call(*map(Look, names))] == [TaskState.READY] * 10
+
+
+@pytest.mark.parametrize("fate", [StoreFate.LOST, StoreFate.UNANSWERED])
+def test_calls_that_fail_are_counted_and_no_others(service, fate):
+    store, fates = service
+
+    repeated(store, fates, Look("parent"), fate)
+
+    assert fates.failed_calls == 1
 
 
 def test_who_is_cut_off_from_the_store_is_told_so(service):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from heapq import heappop, heapreplace
+from heapq import heappop, heappush, heapreplace
 from types import coroutine as awaitable
 from typing import Any, TypeVar
 
@@ -173,8 +173,17 @@ class VirtualKernel(Timeline):
                     if self._halted:
                         return
                     continue
-                if seconds is not None and not self.arm(turn, self.time + seconds):
+                if seconds is None:
+                    continue
+                # This is `arm` inlined: most turns sleep until a store answers.
+                if not (wake := self.time + seconds) > self.time:
                     ready.append(turn)
+                    continue
+                turn.wake = wake
+                if keep(wake, turn) is turn:
+                    heappush(heap, wake)
+                else:
+                    self._share(turn, wake)
             if not heap or heap[0] > limit:
                 return
             now = heap[0]

@@ -42,6 +42,8 @@ class Capacity:
         """Wait for the cores and the memory that a task asks for."""
         cores, urgency = min(task.cores, self._cores.total), self._precedence.of(task.priority)
         await self._cores.take(cores, urgency)
+        if not task.memory_bytes:
+            return
         try:
             await self._memory.take(min(task.memory_bytes, self._memory.total), urgency)
         except BaseException:
@@ -49,7 +51,8 @@ class Capacity:
             raise
 
     def give_back(self, task: TaskSpec) -> None:
-        self._memory.give_back(min(task.memory_bytes, self._memory.total))
+        if task.memory_bytes:
+            self._memory.give_back(min(task.memory_bytes, self._memory.total))
         self._cores.give_back(min(task.cores, self._cores.total))
 
     def loose_ends(self) -> dict[str, int]:

@@ -104,16 +104,17 @@ class Committer:
     # --- what the store answers ------------------------------------------------------------------
 
     def _on_answer(self, operation: Operation, answer: Answer) -> None:
-        if isinstance(operation, Commit):
+        # Comparing types is faster than isinstance, and most operations are none of these.
+        if type(operation) is Commit:
             if isinstance(answer, Committed):
                 self._on_won(operation, answer)
             elif isinstance(answer, Refused):
                 self._on_lost(operation, answer)
-        elif isinstance(operation, Fail):
+        elif type(operation) is Fail:
             self._on_failed(operation, answer)
-        elif isinstance(operation, Release):
+        elif type(operation) is Release:
             self._on_released(operation, answer)
-        elif isinstance(answer, Membership) and answer.queued:
+        elif type(answer) is Membership and answer.queued:
             self.state.queue.wanted.set()
 
     def _on_won(self, commit: Commit, answer: Committed) -> None:

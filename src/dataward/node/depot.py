@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
@@ -21,8 +21,7 @@ from dataward.world import DiskFull, Fiber, Flag, InputLost, StoredFile, Transfe
 NotBrought = InputLost | TransferFailed | DiskFull
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(NamedTuple):
     """How many bytes of a task's inputs were here, and how many came over the network."""
 
     local_bytes: int

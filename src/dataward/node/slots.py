@@ -55,7 +55,8 @@ class Slots:
 
     def give_back(self, amount: float = 1) -> None:
         self.free += amount
-        self._serve()
+        if self._waiting:
+            self._serve()
 
     def _waits_before(self, urgency: float) -> bool:
         """Whether a fiber waits that comes before a new one of this urgency."""

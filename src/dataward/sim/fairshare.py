@@ -123,7 +123,9 @@ class FairShare:
         for each in links:
             each.flows[flow] = None
         self._bind(flow, link)
-        self._soil(link)
+        # A level that was just set for this flow alone is right, unless others should be held back.
+        if len(link.bound) > 1 or link.top > link.level:
+            self._soil(link)
         self._shift(link.bound[flow], link.level, link.level)
         return flow
 
@@ -133,13 +135,19 @@ class FairShare:
         others = link.bound[flow]
         self._shift(others, -link.level, 0.0)
         self._unbind(flow, link)
-        self._soil(link)
+        if link.bound:
+            self._soil(link)
         for each in flow.links:
             del each.flows[flow]
+            if not each.flows:
+                each.used = each.top = 0.0
+                each.age = 0
 
     def solve(self) -> None:
         """Repair links, lowest level first, until no link needs repair."""
         dirty = self._dirty
+        if not dirty:
+            return
         repairs = self._repairs_per_flow_max * (len(self._flows) + 32)
         while dirty:
             repairs -= 1
@@ -226,7 +234,8 @@ class FairShare:
 
     def _bind(self, flow: Flow, link: Link) -> None:
         flow.bottleneck = link
-        link.bound[flow] = tuple(other for other in flow.links if other is not link)
+        # A tuple of a list is made in half the time of one from a generator.
+        link.bound[flow] = tuple([other for other in flow.links if other is not link])
         self.moved.append(flow)
 
     def _unbind(self, flow: Flow, link: Link) -> None:
@@ -241,6 +250,13 @@ class FairShare:
             link.used += change
             if rate > link.top:
                 link.top = rate
+            if link.dirty:
+                continue
+            if link.level == inf and link.used <= link.capacity:
+                # It holds no flow back, and need not, as in `_repair`.
+                link.age += 1
+                if link.age <= AGE_MAX or link.age <= len(link.flows):
+                    continue
             self._soil(link)
 
     def _soil(self, link: Link) -> None:

@@ -34,12 +34,6 @@ class Interference:
         return not self.cuts or all((source in cut) == (target in cut) for cut in self.cuts)
 
     def store_fate(self, caller: str, shard: int) -> StoreFate:
-        fate = self._store_fate(caller, shard)
-        if fate is not StoreFate.ANSWERED:
-            self.failed_calls += 1
-        return fate
-
-    def _store_fate(self, caller: str, shard: int) -> StoreFate:
         if self.cuts and not self.reaches(caller, f"store-{shard}"):
             return StoreFate.LOST
         if not (self.store_loss or self.store_silence):

@@ -10,6 +10,7 @@ a flow is done when that count reaches its target. A rate that changes for a tho
 link is then one update, and a flow is updated only when it changes bottleneck.
 """
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf, ulp
 from typing import NewType
@@ -115,6 +116,7 @@ class FlowNetwork:
         self._meters: list[Meter] = []
         self._transfers: dict[Flow, Transfer] = {}
         self._queue: list[tuple[float, int]] = []
+        self._queue_max = 64  # entries, and 4 for each link: it is then made anew
         self._instant: list[Transfer] = []
         self._finished: list[object] = []
         self._spare_caps: list[Link] = []
@@ -124,6 +126,7 @@ class FlowNetwork:
     def add_link(self, capacity_bytes_per_second: float) -> LinkIndex:
         link = self._share.add_link(capacity_bytes_per_second)
         self._meters.append(Meter(link.index))
+        self._queue_max += 4
         return LinkIndex(link.index)
 
     def set_capacity(self, now: float, link: LinkIndex, capacity_bytes_per_second: float) -> None:
@@ -145,7 +148,7 @@ class FlowNetwork:
         A transfer of no bytes, or over no links, is done at once: at this same `now`.
         """
         assert size_bytes >= 0
-        assert len(set(links)) == len(links)
+        assert len(links) < 2 or len(set(links)) == len(links)
         self._move_to(now)
         transfer = Transfer(self._started, size_bytes, tag)
         self._started += 1
@@ -245,13 +248,14 @@ class FlowNetwork:
             meter = self._meters[index]
             if due == meter.due:
                 meter.due = inf
-                while meter.done_at() <= limit:
+                while (due := meter.done_at()) <= limit:
                     transfer = heappop(meter.flows)[2]
                     # A flow that left and came back may have an older entry that looks current.
                     transfer.meter = None
                     done.append(transfer)
-                self._look_at(meter, meter.done_at())
-        done.sort(key=lambda transfer: transfer.order)
+                self._look_at(meter, due)
+        if len(done) > 1:
+            done.sort(key=lambda transfer: transfer.order)
         for transfer in done:
             self._end(transfer)
             self._finished.append(transfer.tag)
@@ -273,7 +277,7 @@ class FlowNetwork:
         share.solve()
         if not share.changed and not share.moved:
             return
-        arrivals = self._leave_meters()
+        arrivals = self._leave_meters() if share.moved else ()
         for link in share.changed:
             link.changed = False
             self._repace(link)
@@ -285,7 +289,7 @@ class FlowNetwork:
             meter.take(self._now, transfer, len(link.bound))
             self._look_at(meter, meter.done_at())
 
-    def _leave_meters(self) -> list[Transfer]:
+    def _leave_meters(self) -> Iterable[Transfer]:
         """Take flows that changed bottleneck off their old meter, while its pace still holds."""
         arrivals: dict[Transfer, None] = {}
         for flow in self._share.moved:
@@ -296,7 +300,7 @@ class FlowNetwork:
             transfer.meter = None
             arrivals[transfer] = None
         self._share.moved.clear()
-        return list(arrivals)
+        return arrivals
 
     def _repace(self, link: Link) -> None:
         meter = self._meters[link.index]
@@ -315,7 +319,7 @@ class FlowNetwork:
             return
         meter.due = due
         heappush(self._queue, (due, meter.index))
-        if len(self._queue) > 4 * len(self._meters) + 64:
+        if len(self._queue) > self._queue_max:
             self._queue = [(each.due, each.index) for each in self._meters if each.due < inf]
             heapify(self._queue)
 

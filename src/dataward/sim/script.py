@@ -114,7 +114,7 @@ class Script(Interference):
         self.passed.update(dict.fromkeys((*simulation.nodes, *self._shards), 0))
         self.struck = dict(self.passed)
         simulation.kernel.on_step = self._on_step
-        simulation.store.after_call = self._after_call
+        simulation.store.after_call.append(self._after_call)
         for index in range(len(self._shards)):
             self._remember(index)
 
@@ -134,7 +134,7 @@ class Script(Interference):
 
     # --- between machines ------------------------------------------------------------------------
 
-    def _store_fate(self, caller: str, shard: int) -> StoreFate:
+    def store_fate(self, caller: str, shard: int) -> StoreFate:
         fault = self._pass(CALLS)
         if fault is None:
             return StoreFate.ANSWERED

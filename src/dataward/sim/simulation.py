@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from dataward.errors import OwnFaultError
 from dataward.kernel.virtual import VirtualKernel
-from dataward.model.answers import Answer
 from dataward.model.events import (
     Emit,
     Event,
@@ -19,7 +18,6 @@ from dataward.model.events import (
 )
 from dataward.model.ids import CLIENT, NodeId
 from dataward.model.messages import Message
-from dataward.model.operations import Operation
 from dataward.model.platform import Placement, Platform
 from dataward.model.replay import as_replayed
 from dataward.model.seeds import seeded
@@ -101,8 +99,9 @@ class Simulation:
         self.kernel = VirtualKernel()
         self.interference = self.script or Interference(seeded(self.seed, "interference"))
         self.store = StoreService(
-            self.kernel, self.platform.store, self.interference, self._observe, self.make_shard
+            self.kernel, self.platform.store, self.interference, self.make_shard
         )
+        self.store.after_call.append(self._count_ends)
         flows = FlowNetwork(FairShare(repairs_per_flow_max=self.repairs_per_flow_max))
         self.fabric = Fabric(self.kernel, self.platform, flows)
         self.machines = {
@@ -115,7 +114,6 @@ class Simulation:
         inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
         self.traffic = Traffic(self.fabric, self.interference, self.machines, inboxes, self.emit)
         self._sinks = list(self.sinks)
-        self._observers: list[OnApplied] = []
         self._finished = self.kernel.flag()
         self._submitted = self.kernel.flag()
         self._submitter: Client | None = None  # once all tasks are submitted
@@ -127,7 +125,7 @@ class Simulation:
         """Call ``on_event`` with every event, and ``on_applied`` with every store operation."""
         self._sinks.append(on_event)
         if on_applied is not None:
-            self._observers.append(on_applied)
+            self.store.on_applied.append(on_applied)
 
     def afterwards(self, rest: Callable[[], Awaitable[None]]) -> None:
         """Let the nodes go on after the last task has finished, for as long as ``rest`` takes."""
@@ -239,15 +237,14 @@ class Simulation:
         assert self._submitter is not None
         await self._submitter.remove([task])
 
-    def _observe(self, operation: Operation, answer: Answer, shard: Shard) -> None:
-        ends = shard.ended
-        if ends != self._ends[shard.index]:
-            self._ends[shard.index] = ends
+    def _count_ends(self, index: int) -> None:
+        """Notice, after a shard's part of a call, that the last task has ended."""
+        ends = self.store.shards[index].ended
+        if ends != self._ends[index]:
+            self._ends[index] = ends
             if sum(self._ends) == len(self.workflow):
                 self._makespan_seconds = self.kernel.now()
                 self._finished.set()
-        for observer in self._observers:
-            observer(operation, answer, shard)
 
     # --- machines --------------------------------------------------------------------------------
 

@@ -13,22 +13,23 @@ from dataward.stores.shard import Shard
 from dataward.world import StoreUnavailable
 
 OnApplied = Callable[[Operation, Answer, Shard], None]
-
-
-def _nothing(shard: int) -> None:
-    """What happens after a call, unless somebody counts calls."""
+AfterCall = Callable[[int], None]
 
 
 @dataclass
 class StoreService:
-    """Shards that each serve one operation after another, so that a hot shard shows."""
+    """Shards that each serve one operation after another, so that a hot shard shows.
+
+    ``on_applied`` are told of each operation, ``after_call`` of each shard that has applied its
+    part of a call.
+    """
 
     kernel: VirtualKernel
     model: StoreModel
     interference: Interference
-    on_applied: OnApplied
     make_shard: Callable[[int], Shard] = Shard
-    after_call: Callable[[int], None] = _nothing  # when a shard has applied its part of a call
+    on_applied: list[OnApplied] = field(default_factory=list)
+    after_call: list[AfterCall] = field(default_factory=list)
     calls: int = 0
     busy_until: list[float] = field(default_factory=list)
 
@@ -48,6 +49,7 @@ class StoreService:
             fate = self.interference.store_fate(caller, shard)
             if fate is not StoreFate.ANSWERED:
                 failed = True
+                self.interference.failed_calls += 1
                 if fate is StoreFate.LOST:
                     continue
             arrival, busy_until = now + latency_seconds, self.busy_until[shard]
@@ -80,12 +82,14 @@ class StoreService:
         operations: Sequence[Operation],
         answers: list[Answer | None],
     ) -> None:
-        now, target, on_applied = self.kernel.time, self.shards[shard], self.on_applied
+        now, target, observers = self.kernel.time, self.shards[shard], self.on_applied
         for place in places:
             operation = operations[place]
             answer = answers[place] = target.apply(operation, now)
-            on_applied(operation, answer, target)
-        self.after_call(shard)
+            for observer in observers:
+                observer(operation, answer, target)
+        for listener in self.after_call:
+            listener(shard)
 
     @property
     def complete(self) -> int:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
+import msgspec
+
 from dataward.model.answers import Claimed, Membership
 from dataward.model.ids import NodeId
 from dataward.model.operations import QueueEntry
@@ -13,8 +15,7 @@ from dataward.model.workflow import TaskId
 PAST_MAX = 64  # outdated entries of a node's queue that are tolerated
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(msgspec.Struct, frozen=True):
     """One stay of a task at a node, from being queued to being let go; ``ticket`` is its name."""
 
     entry: QueueEntry
@@ -46,15 +47,15 @@ class NodeRecord:
     _heap: list[tuple[QueueEntry, int]] = field(default_factory=list)
 
     def membership(self, now: float, epoch: int, incarnation: int | None = None) -> Membership:
-        return Membership(
-            node=self.id,
-            current=incarnation is None or self.is_current(incarnation),
-            up=now <= self.lease_until and not self.seized,
-            incarnation=self.incarnation,
-            queued=len(self.queued),
-            load_seconds=self.load_seconds + self.queued_seconds,
-            epoch=epoch,
-            told_seconds=self.load_seconds,
+        return Membership(  # by position, which takes half the time: every third answer is one
+            self.id,
+            incarnation is None or self.is_current(incarnation),
+            now <= self.lease_until and not self.seized,
+            self.incarnation,
+            len(self.queued),
+            self.load_seconds + self.queued_seconds,
+            epoch,
+            self.load_seconds,
         )
 
     def is_current(self, incarnation: int) -> bool:
