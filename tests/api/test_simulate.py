@@ -61,6 +61,37 @@ def test_a_builder_is_simulated_as_it_would_be_run():
     assert dataward.simulate(wf, nodes=1).summary.makespan_seconds == pytest.approx(5.0, abs=0.1)
 
 
+def one_that_reads(size_bytes: int, *, measured: bool) -> WorkflowBuilder:
+    """A task of 1 s that reads a file and writes one of the same size."""
+    wf = WorkflowBuilder("reads")
+    if measured:
+        wf.mark_measured()
+    wf.file("in", size_bytes)
+    wf.file("out", size_bytes)
+    wf.task("a", inputs=["in"], outputs=["out"], runtime_seconds=1.0)
+    return wf
+
+
+def test_measured_run_times_include_the_disk():
+    said, ran = (
+        dataward.simulate(one_that_reads(1_000_000_000, measured=measured), nodes=1)
+        for measured in (False, True)
+    )
+
+    assert said.summary.makespan_seconds == pytest.approx(1.0 + 2.0 + 2.0, abs=0.1)
+    assert ran.summary.makespan_seconds == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_node_alone_has_the_inputs_and_several_fetch_them():
+    alone, of_two = (
+        dataward.simulate(one_that_reads(125_000_000, measured=True), nodes=nodes)
+        for nodes in (1, 2)
+    )
+
+    assert alone.summary.makespan_seconds == pytest.approx(1.0, abs=0.1)
+    assert of_two.summary.makespan_seconds == pytest.approx(2.0, abs=0.1)
+
+
 def test_the_bound_is_that_of_the_truth_whatever_is_known_beforehand():
     workflow = generate("montage", 60, seed=1)
 

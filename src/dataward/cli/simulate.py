@@ -24,8 +24,12 @@ def simulate_command(
         Path | None, Option(help="A platform file (YAML) instead of equal nodes.")
     ] = None,
     inputs: Annotated[
-        Placement, Option(help="Where inputs are: at an edge server, or on nodes, drawn or dealt.")
-    ] = Placement.EDGE,
+        Placement | None,
+        Option(
+            help="Where inputs are: at an edge server, or on nodes, drawn or dealt; default edge,"
+            " but a node alone has them."
+        ),
+    ] = None,
     copies: Annotated[int, Option(help="Copies of each input that is on nodes.", min=1)] = 1,
     strategy: Annotated[
         str, Option(help="Strategies, with commas between them, or all: best first.")
@@ -58,9 +62,10 @@ def simulate_command(
     """Run a workflow on simulated machines, by one or several strategies.
 
     The nodes run their real code; time, disks, links and faults are simulated. The workflow says
-    how long tasks really run and how much they really write. With --estimates, plan and nodes do
-    not know that beforehand: nodes learn run times from the tasks that they have run, and sizes
-    when files are committed. Sizes of the workflow's inputs are always known.
+    how long tasks really run and how much they really write; run times that were measured include
+    reading and writing disks, which equal nodes then do not charge for again. With --estimates,
+    plan and nodes do not know that beforehand: nodes learn run times from the tasks that they have
+    run, and sizes when files are committed. Sizes of the workflow's inputs are always known.
 
     Examples:
 
@@ -74,7 +79,7 @@ def simulate_command(
 
     Strategies:
     """
-    from dataward.api.simulate import cores_for, lower_bound_seconds, parse_removals
+    from dataward.api.simulate import cores_for, equal_nodes, lower_bound_seconds, parse_removals
     from dataward.api.strategy import changed_strategies
     from dataward.cli.output import (
         check_spares,
@@ -84,7 +89,6 @@ def simulate_command(
         stderr_console,
     )
     from dataward.cli.simulating import (
-        chosen_platform,
         draw_results,
         print_results,
         result_as_json,
@@ -92,6 +96,8 @@ def simulate_command(
     )
     from dataward.errors import SettingError
     from dataward.formats import read_workflow
+    from dataward.formats.platform_yaml import read_platform
+    from dataward.model.quantities import parse_bandwidth
     from dataward.plan.estimates import parse_estimates
     from dataward.sim.faults import parse_faults
 
@@ -105,7 +111,11 @@ def simulate_command(
         workflow = read_workflow(file)
         cores = cores or cores_for(workflow)
     removals = parse_removals(remove or [], workflow)
-    machines = chosen_platform(platform, nodes, cores, bandwidth, inputs, copies)
+    if platform is not None:
+        machines = read_platform(platform)
+    else:
+        link = parse_bandwidth(bandwidth)
+        machines = equal_nodes(workflow, nodes, cores, bandwidth=link, inputs=inputs, copies=copies)
     print_warnings(workflow, str(file))
     bound = lower_bound_seconds(workflow, machines)
     results = []

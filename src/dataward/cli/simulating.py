@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from dataward.cli.complaints import visible
 from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
 from dataward.cli.output import stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
-from dataward.formats.platform_yaml import read_platform
 from dataward.model.events import Emit, Event, TaskFinished
-from dataward.model.platform import Placement, Platform, uniform_platform
-from dataward.model.quantities import parse_bandwidth, show_bytes, show_seconds
+from dataward.model.platform import Platform
+from dataward.model.quantities import show_bytes, show_seconds
 from dataward.model.states import TaskState
 from dataward.model.workflow import Workflow
 from dataward.plan.end_forecast import EndForecast
@@ -31,15 +29,6 @@ from dataward.sim.simulation import Removal
 from dataward.strategies.strategy import Strategy
 
 COLUMNS_MAX = 4  # strategies that are columns of a table; more of them are its rows
-
-
-def chosen_platform(
-    file: Path | None, nodes: int, cores: int, bandwidth: str, inputs: Placement, copies: int
-) -> Platform:
-    if file is not None:
-        return read_platform(file)
-    equal = uniform_platform(nodes, cores=cores, bandwidth=parse_bandwidth(bandwidth))
-    return replace(equal, placement=inputs, copies=copies)
 
 
 def shown_simulation(
