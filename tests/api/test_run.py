@@ -92,7 +92,7 @@ def test_what_cannot_be_run_raises_before_anything_is_made():
 
     with pytest.raises(MissingInputError):
         dataward.run(wf)
-    with pytest.raises(SettingError, match="run takes no 'slot'; it takes targets, slots"):
+    with pytest.raises(SettingError, match="run takes no 'slot'; it takes targets, until, slots"):
         dataward.run(two_steps(), slot=3)
     with pytest.raises(SettingError, match="no setting is called 'nosuch'"):
         dataward.run(two_steps(), settings=["nosuch=1"])

@@ -63,6 +63,21 @@ def test_only_what_a_target_needs_is_run(target, run):
     assert hashes(OUTPUTS).keys() == {"l"}
 
 
+@pytest.mark.parametrize("targets", [[], ["z"], ["l"]])
+def test_until_goes_no_further_on_the_way_to_the_targets(targets, run):
+    run(two_branches(), *targets, "--until", "left")
+
+    assert ran() == ["first", "left"]
+    assert hashes(OUTPUTS).keys() == {"l"}
+
+
+def test_until_names_what_is_on_the_way_to_the_targets(run):
+    end = run(two_branches(), "l", "--until", "right", text=True)
+
+    assert end.code == 2
+    assert "no file, task or type of task is called 'right'" in end.err
+
+
 def test_a_part_leaves_the_rest_of_the_outputs_alone(run):
     run(two_branches())
     Path("in").write_text("2\n")

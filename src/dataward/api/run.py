@@ -47,6 +47,7 @@ class RunRequest:
     """Everything that can be asked of a run; each has the meaning of the option of that name."""
 
     targets: Sequence[str] = ()
+    until: Sequence[str] = ()
     slots: int = 0  # 0: as many as the machine has cores
     nodes: int = 1
     out: Path | None = None
@@ -117,7 +118,7 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
     workflow = wrapped(workflow, request.wrap)
     if request.track_programs:
         workflow = with_programs(workflow)
-    workflow, asked = asked_for(workflow, source, request.targets, request.force)
+    workflow, asked = asked_for(workflow, source, request.targets, request.until, request.force)
     check_width([options.machine.slots], workflow)
     directory = RunDirectory(request.out or Path(f"{stem_of(source)}.run"))
     if request.resume and not directory.exists():

@@ -32,6 +32,10 @@ def run_command(
         list[str] | None,
         Option("--force", help="Run this task, or type of tasks, even if nothing changed."),
     ] = None,
+    until: Annotated[
+        list[str] | None,
+        Option(help="Go no further than this file, task or type of tasks."),
+    ] = None,
     parameters: Annotated[
         list[str] | None,
         Option("--set-param", help="Fill {name} in commands and file names: name=value."),
@@ -87,6 +91,7 @@ def run_command(
     - `dataward run montage.json --nodes 4 --strategy best`
     - `dataward run montage.json --resume`
     - `dataward run words.json merged.txt --dry-run`
+    - `dataward run words.json --until count`
     - `dataward run words.json --force count --set-param lang=en`
     - `dataward run blast.json --wrap 'apptainer exec /images/blast.sif {command}'`
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
@@ -106,6 +111,7 @@ def run_command(
 
     request = RunRequest(
         targets=targets or (),
+        until=until or (),
         slots=slots or 0,
         nodes=nodes,
         out=out,
@@ -143,6 +149,7 @@ def run_command(
     )  # fmt: skip
     given += [word for change in set_ or () for word in ("--set", change)]
     given += [word for change in parameters or () for word in ("--set-param", change)]
+    given += [word for name in until or () for word in ("--until", name)]
     given += [word for what in force or () for word in ("--force", what)]
     given += [word for line in wrap or () for word in ("--wrap", line)]
     given += ["--track-programs"] if track_programs else []

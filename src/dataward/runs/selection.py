@@ -20,16 +20,22 @@ class Selection:
 
 
 def asked_for(
-    workflow: Workflow, source: Path, targets: Sequence[str], forced: Sequence[str]
+    workflow: Workflow,
+    source: Path,
+    targets: Sequence[str],
+    until: Sequence[str],
+    forced: Sequence[str],
 ) -> tuple[Workflow, Request]:
     """The part of a workflow that is to be run, as it is run, and what was asked of it.
 
-    Raises SettingError for names that stand for nothing, and a WorkflowError if it cannot be run.
+    ``until`` names where the part that makes the targets ends before it has made them. Raises
+    SettingError for names that stand for nothing, and a WorkflowError if it cannot be run.
     """
     tasks, wanted = tasks_named(workflow, forced), frozenset[FileId]()
-    if targets:
-        selection = select(with_file_edges(workflow), targets)
-        workflow, wanted = selection.workflow, selection.wanted
+    for names in (targets, until):
+        if names:
+            selection = select(with_file_edges(workflow), names)
+            workflow, wanted = selection.workflow, selection.wanted
     return runnable(workflow, source), Request(tasks, wanted)
 
 
