@@ -78,7 +78,6 @@ class LiveWorld:
     # How `Disk.journal` reads here: a commit need not be remembered twice. The store of these
     # nodes is a journal on the same disk, and loses nothing that it acknowledged.
     disk_keeps_a_journal = False
-    delivery_seconds = 0.0  # between nodes of one process
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = directory
@@ -102,8 +101,8 @@ class LiveWorld:
         for node in NODES:
             self._plug_in(node, {})
 
-    def _plug_in(self, node: str, held: dict[str, Place]) -> None:
-        disk = self.disk_type(
+    def _disk(self, node: str, held: dict[str, Place]) -> DepotDisk:
+        return self.disk_type(
             self.directory / "depot" / node,
             held,
             self.earlier,
@@ -111,9 +110,15 @@ class LiveWorld:
             self._sync_thread,
             self._backlog,
         )
+
+    def _plug_in(self, node: str, held: dict[str, Place]) -> None:
+        disk = self._disk(node, held)
         plugged = self._wires.plug_in(node, disk)
         self.disks[node] = disk
         self.networks[node] = self.network_type(plugged.node, plugged.wires, plugged.inbox)
+
+    async def arrival(self) -> None:
+        """Wait until everything sent has arrived: between nodes of one process it has."""
 
     def close(self) -> None:
         self._runner.close()
@@ -224,7 +229,6 @@ class SimWorld:
     network_type: type[SimNetwork] = SimNetwork
 
     disk_keeps_a_journal = True  # for the simulated store may lose acknowledged writes
-    delivery_seconds = 1.0
 
     def __init__(self, cores: int = 4) -> None:
         self.kernel = VirtualKernel()
@@ -251,6 +255,9 @@ class SimWorld:
 
     def _disk(self, node: str) -> SimDisk:
         return self.disk_type(self.machines[node], self.fabric, self.truth)
+
+    async def arrival(self) -> None:
+        await self.kernel.sleep(1.0)
 
     def close(self) -> None:
         self.kernel.close()
@@ -306,9 +313,12 @@ WORLDS = ("live", "simulated")
 
 def a_world(name: str, request: pytest.FixtureRequest, **types: type) -> LiveWorld | SimWorld:
     """A world of the kind named, closed after the test; ``types`` take the place of its own."""
-    kind: Any = LiveWorld if name == "live" else SimWorld
+    return a_world_of(LiveWorld if name == "live" else SimWorld, request, **types)
+
+
+def a_world_of(kind: Any, request: pytest.FixtureRequest, **types: type) -> Any:
     kind = type(kind.__name__, (kind,), types)
-    if name == "live":
+    if issubclass(kind, LiveWorld):
         given = (request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch"))
         world = kind(*given)
     else:

@@ -1,4 +1,4 @@
-"""What `Network` promises when nothing interferes, held against both networks.
+"""What `Network` promises when nothing interferes, held against all three networks.
 
 Losing, delaying and doubling messages is allowed; how nodes bear it is tested by the simulator.
 """
@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from conformance.both_worlds import GIVEN, NODES, WORLDS, LiveWorld, SimWorld, a_world, as_input
+from conformance.both_worlds import (
+    GIVEN,
+    NODES,
+    LiveWorld,
+    SimWorld,
+    a_world,
+    a_world_of,
+    as_input,
+)
+from conformance.remote_world import RemoteWorld
 from dataward.model.events import FileMoved
 from dataward.model.ids import ORIGIN
 from dataward.model.messages import Confirm, Stop, WorkQueued
@@ -20,9 +29,12 @@ WHILE_UNDER_WAY_SECONDS = 0.5
 LARGE_BYTES = 10**9  # some 8 simulated seconds
 
 
-@pytest.fixture(params=WORLDS)
+KINDS = {"live": LiveWorld, "remote": RemoteWorld, "simulated": SimWorld}
+
+
+@pytest.fixture(params=KINDS)
 def world(request) -> World:
-    return a_world(request.param, request)
+    return a_world_of(KINDS[request.param], request)
 
 
 @pytest.fixture
@@ -50,7 +62,7 @@ def has_whole(world: World, node: str, file: str) -> bool:
 
 def received(world: World, node: str) -> list:
     """All that has come to a node, once whatever was sent has had the time to arrive."""
-    world.run(world.kernel.sleep(world.delivery_seconds))
+    world.run(world.arrival())
     return world.networks[node].inbox.take_all()
 
 
@@ -420,11 +432,11 @@ class BreakOne:
 
 
 def a_broken_world(name: str, request, breaking: Callable) -> World:
-    kept = LiveWorld.network_type if name == "live" else SimWorld.network_type
-    return a_world(name, request, network_type=type("Broken", (kept,), breaking(kept)))
+    kept = KINDS[name].network_type
+    return a_world_of(KINDS[name], request, network_type=type("Broken", (kept,), breaking(kept)))
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(
     ("breaking", "check"),
     [

@@ -257,6 +257,19 @@ class DepotDisk:
         self._add(file, place, _Source(owner, False))
         return place
 
+    def path_for_incoming(self) -> str:
+        """A new path, on the depot's disk, for a file that another node sends."""
+        self._copies += 1
+        incoming = f"{self.directory}/incoming"
+        os.makedirs(incoming, exist_ok=True)
+        return f"{incoming}/{self._own_word}-{self._copies}"
+
+    def take_in(self, file: FileId, place: Place, owner: str) -> None:
+        """Move a file that has come whole into the depot. Raises OSError."""
+        word = os.path.basename(place.path)
+        own = put_in_depot(place.path, self.directory, place.digest, word)
+        self._add(file, replace(place, path=own), _Source(owner, False))
+
     def _linked(self, place: Place) -> Place:
         """A second name, in this depot, for a file of another depot. Raises OSError."""
         self._copies += 1  # no name twice: an earlier copy may be about to be removed

@@ -1,0 +1,243 @@
+"""What a node's server refuses, as somebody hostile would try it; and that it goes on serving."""
+
+import asyncio
+import pickle
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BytesIO
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from conformance.both_worlds import a_world_of, as_input
+from conformance.remote_world import HOST, RemoteWorld, authority, credentials_of
+from dataward.cluster.authority import Authority
+from dataward.live.credentials import Credentials, Role
+from dataward.live.node_server import Mail, NodeServer, ServerSettings, decoded_mail
+from dataward.model.messages import Stop, WorkQueued
+
+NO_DIGEST = "0" * 64
+A_MAIL = msgspec.msgpack.encode(Mail("n1", (WorkQueued(),)))
+
+
+@pytest.fixture
+def world(request) -> Iterator[RemoteWorld]:
+    return a_world_of(RemoteWorld, request)
+
+
+def context_of(credentials: Credentials | None) -> ssl.SSLContext:
+    """As a client would use it that checks nothing itself."""
+    context = credentials.client_context() if credentials else ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def ask(
+    world: RemoteWorld,
+    credentials: Credentials | None,
+    path: str = "/messages",
+    body: bytes | None = A_MAIL,
+) -> int:
+    """The status that n0 answers with."""
+
+    async def request() -> int:
+        url = f"https://{world.addresses['n0']}{path}"
+        async with aiohttp.ClientSession() as session:
+            context = context_of(credentials)
+            if body is None:
+                asked = session.get(URL(url, encoded=True), ssl=context)
+            else:
+                asked = session.post(url, data=BytesIO(body), ssl=context)
+            async with asked as response:
+                return response.status
+
+    return world.run(request())
+
+
+def still_serves(world: RemoteWorld) -> bool:
+    """Whether n0 takes the message of another node, and nothing of what came before it."""
+    world.networks["n1"].send("n0", Stop("t", 1))
+    world.run(world.arrival())
+    return world.networks["n0"].inbox.take_all() == [Stop("t", 1)]
+
+
+def test_a_node_is_let_in(world):
+    assert ask(world, credentials_of("n1")) == 204
+    assert world.networks["n0"].inbox.take_all() == [WorkQueued()]
+
+
+def outsiders() -> dict[str, Credentials | None]:
+    foreign = Authority.found("another cluster")
+    return {
+        "nobody": None,
+        "of another cluster": foreign.issue("n1", [Role.NODE]),
+        "expired": authority().issue("n1", [Role.NODE], days=-1),
+    }
+
+
+@pytest.mark.parametrize("who", ["nobody", "of another cluster", "expired"])
+def test_who_is_not_of_the_cluster_does_not_get_through_the_handshake(world, who):
+    with pytest.raises(aiohttp.ClientError):
+        ask(world, outsiders()[who])
+
+    assert still_serves(world)
+
+
+@pytest.mark.parametrize("role", [Role.SUBMIT, Role.READ])
+@pytest.mark.parametrize("path", ["/messages", f"/files/{NO_DIGEST}?name=a"])
+def test_who_is_no_node_gets_neither_mail_nor_files(world, role, path, caplog):
+    body = A_MAIL if path == "/messages" else None
+
+    assert ask(world, authority().issue("somebody", [role]), path, body) == 403
+    assert "is no node" in caplog.text
+    assert still_serves(world)
+
+
+def test_nobody_else_can_pose_as_a_node(world):
+    """A server with a submitter's certificate is not believed, though the cluster issued it."""
+
+    async def pose() -> asyncio.Server:
+        submitter = authority().issue("somebody", [Role.SUBMIT])
+        context = submitter.server_context()
+        return await asyncio.start_server(lambda *_: None, HOST, 0, ssl=context)
+
+    posing = world.run(pose())
+    world.addresses["n2"] = f"{HOST}:{posing.sockets[0].getsockname()[1]}"
+
+    async def close() -> None:
+        posing.close()
+        await posing.wait_closed()
+
+    assert not world.run(world.client("n0").leave_mail("n2", A_MAIL))
+    world.run(close())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x00",
+        b"\x92\xa1\x80",
+        pickle.dumps([WorkQueued()]),
+        b'["n1", [{"type": "work-queued"}]]',
+        msgspec.msgpack.encode(["n1", [{"type": "no-such-message"}]]),
+        msgspec.msgpack.encode(["n1", [{"type": "stop", "task": 1, "generation": "x"}]]),
+        msgspec.msgpack.encode({"sender": "n1"}),
+    ],
+    ids=[
+        "empty",
+        "a byte",
+        "bad UTF-8",
+        "a pickle",
+        "JSON",
+        "an unknown message",
+        "wrong types",
+        "a map",
+    ],
+)
+def test_what_is_no_mail_is_refused_and_nothing_of_it_arrives(world, body):
+    assert ask(world, credentials_of("n1"), body=body) == 400
+    assert still_serves(world)
+
+
+def test_too_large_a_mail_is_refused(world):
+    assert ask(world, credentials_of("n1"), body=bytes(9 << 20)) == 413
+    assert still_serves(world)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/files/../../../etc/passwd",
+        "/files/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "/files//etc/passwd",
+        f"/files/{NO_DIGEST}?name=../../../etc/passwd",
+        f"/files/{NO_DIGEST}?name=/etc/passwd",
+        "/files/any?name=/etc/passwd",
+        "/files/any?name=%00",
+        "/files/any",
+        f"/files/{NO_DIGEST[1:]}?name=a",
+        "/",
+    ],
+)
+def test_no_path_leads_to_a_file(world, path):
+    assert ask(world, credentials_of("n1"), path, None) in (400, 404)
+    assert still_serves(world)
+
+
+def test_a_file_is_given_by_its_name_and_digest_and_no_other_digest(world):
+    spec = world.write("n0", "t", a=b"one")
+    (stored,) = world.run(world.disks["n0"].store_outputs(spec))
+    right = as_input(stored, "t").digest
+
+    assert ask(world, credentials_of("n1"), f"/files/{right}?name=a", None) == 200
+    assert ask(world, credentials_of("n1"), f"/files/{NO_DIGEST}?name=a", None) == 404
+    assert ask(world, credentials_of("n1"), f"/files/{right}?name=b", None) == 404
+
+
+def test_who_says_nothing_is_cut_off(world):
+    """A connection without a handshake holds nothing for long, and keeps nobody else out."""
+
+    async def say_nothing() -> bytes:
+        settings = ServerSettings(handshake_seconds=0.2)
+        network = world.networks["n0"]
+        server = NodeServer(network.inbox, world.disks["n0"], credentials_of("n0"), settings)
+        port = await server.start(HOST)
+        reader, writer = await asyncio.open_connection(HOST, port)
+        try:
+            with suppress(ConnectionError):
+                return await reader.read()  # until the other end closes
+            return b""
+        finally:
+            writer.close()
+            await server.close()
+
+    assert world.run(say_nothing()) == b""
+
+
+def test_a_full_inbox_refuses_more(world):
+    async def fill() -> list[int]:
+        settings = ServerSettings(inbox_max=2)
+        network = world.networks["n0"]
+        server = NodeServer(network.inbox, world.disks["n0"], credentials_of("n0"), settings)
+        port = await server.start(HOST)
+        answers = []
+        async with aiohttp.ClientSession() as session:
+            for _ in range(4):
+                url = f"https://{HOST}:{port}/messages"
+                context = context_of(credentials_of("n1"))
+                async with session.post(url, data=A_MAIL, ssl=context) as response:
+                    answers.append(response.status)
+        await server.close()
+        return answers
+
+    assert world.run(fill()) == [204, 204, 204, 503]
+
+
+def test_without_credentials_it_serves_this_machine_in_the_clear(world):
+    async def plain() -> tuple[str, int]:
+        network = world.networks["n0"]
+        server = NodeServer(network.inbox, world.disks["n0"], None)
+        url = f"http://{HOST}:{await server.start(HOST)}/messages"
+        async with aiohttp.ClientSession() as session, session.post(url, data=A_MAIL) as response:
+            status = response.status
+        await server.close()
+        return urlsplit(url).scheme, status
+
+    assert world.run(plain()) == ("http", 204)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_the_decoder_do_anything_but_decode_or_refuse(body):
+    try:
+        mail = decoded_mail(body)
+    except ValueError:
+        return
+    assert isinstance(mail, Mail)

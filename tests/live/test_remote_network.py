@@ -1,0 +1,222 @@
+"""Messages and files between machines when something goes wrong on the way."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from conformance.both_worlds import a_world_of, as_input
+from conformance.remote_world import HOST, RemoteWorld
+from dataward.live import remote_network
+from dataward.model.messages import Stop, WorkQueued
+from dataward.model.operations import InputFile
+from dataward.world import FiberCancelled, TransferFailed
+
+LARGE = os.urandom(1 << 20) * 8
+
+
+@pytest.fixture
+def world(request) -> RemoteWorld:
+    return a_world_of(RemoteWorld, request)
+
+
+def stored(world: RemoteWorld, content: bytes) -> InputFile:
+    spec = world.write("n0", "t", a=content)
+    (output,) = world.run(world.disks["n0"].store_outputs(spec))
+    return as_input(output, "t")
+
+
+def is_whole(world: RemoteWorld, content: bytes) -> bool:
+    place = world.disks["n1"].where("a")
+    return place is not None and Path(place.path).read_bytes() == content
+
+
+def nothing_came(world: RemoteWorld) -> bool:
+    return (
+        world.disks["n1"].files() == []
+        and world.count_of_stray_files("n1") == 0
+        and world.events == []
+    )
+
+
+class Cutter:
+    """Stands before a node, and cuts its first connections after so many bytes of an answer."""
+
+    def __init__(self, address: str, after_bytes: int, cuts: int) -> None:
+        self._host, _, port = address.partition(":")
+        self._port = int(port)
+        self._after_bytes = after_bytes
+        self._cuts = cuts
+        self.connections = 0
+        self.passed_bytes = 0
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._pass_on, HOST, 0)
+        return f"{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _pass_on(self, reader, writer) -> None:
+        self.connections += 1
+        limit = self._after_bytes if self.connections <= self._cuts else None
+        there, back = await asyncio.open_connection(self._host, self._port)
+        ways = [self._copy(reader, back), self._copy(there, writer, limit)]
+        await asyncio.wait(
+            [asyncio.ensure_future(way) for way in ways], return_when="FIRST_COMPLETED"
+        )
+        for end in (writer, back):
+            end.transport.abort()
+
+    async def _copy(self, reader, writer, limit: int | None = None) -> None:
+        came = 0
+        with suppress(ConnectionError):
+            while chunk := await reader.read(1 << 16):
+                came += len(chunk)
+                if limit is not None and came > limit:
+                    return
+                writer.write(chunk)
+                await writer.drain()
+                self.passed_bytes += len(chunk)
+
+
+@pytest.fixture
+def cutter_before_n0(world, request) -> Callable[[int, int], Cutter]:
+    """Puts a `Cutter` before n0, that cuts after so many bytes, so many times."""
+
+    def put(after_bytes: int, cuts: int) -> Cutter:
+        cutter = Cutter(world.addresses["n0"], after_bytes, cuts)
+        world.addresses["n0"] = world.run(cutter.start())
+        request.addfinalizer(lambda: world.run(cutter.close()))
+        return cutter
+
+    return put
+
+
+def test_a_transfer_that_breaks_off_goes_on_where_it_was(world, cutter_before_n0):
+    file = stored(world, LARGE)
+    cutter = cutter_before_n0(5 << 20, 1)
+
+    world.run(world.networks["n1"].fetch(file, "n0"))
+
+    assert is_whole(world, LARGE)
+    assert cutter.connections == 2
+    assert cutter.passed_bytes < 1.2 * len(LARGE)
+    assert world.count_of_stray_files("n1") == 0
+
+
+def test_a_transfer_that_always_breaks_off_fails_and_leaves_nothing(world, cutter_before_n0):
+    file = stored(world, LARGE)
+    cutter_before_n0(1 << 20, 1000)
+
+    with pytest.raises(TransferFailed):
+        world.run(world.networks["n1"].fetch(file, "n0"))
+
+    assert nothing_came(world)
+
+
+def test_bytes_that_were_changed_on_the_sources_disk_do_not_come(world):
+    file = stored(world, b"right")
+    path = world.disks["n0"].where("a").path
+    os.chmod(path, 0o644)
+    with open(path, "wb") as spoiled:
+        spoiled.write(b"wrong")
+
+    with pytest.raises(TransferFailed, match="other bytes"):
+        world.run(world.networks["n1"].fetch(file, "n0"))
+
+    assert nothing_came(world)
+
+
+def test_a_file_that_is_made_again_while_it_comes_does_not_come(world, cutter_before_n0):
+    """The second connection finds another content, though nobody asked for a digest."""
+    stored(world, LARGE)
+    other = LARGE[::-1]
+    cutter = cutter_before_n0(5 << 20, 1)
+
+    async def fetch_amid() -> None:
+        fetching = asyncio.ensure_future(world.networks["n1"].fetch(InputFile("a", 1, "t"), "n0"))
+        while cutter.passed_bytes < 1 << 20:
+            await asyncio.sleep(0)
+        await world.disks["n0"].store_outputs(world.write("n0", "u", a=other))
+        await fetching
+
+    with pytest.raises(TransferFailed):
+        world.run(fetch_amid())
+    assert nothing_came(world)
+
+
+def test_a_fetch_cancelled_on_its_way_leaves_nothing_behind(world, cutter_before_n0):
+    file = stored(world, LARGE)
+    cutter = cutter_before_n0(1 << 40, 0)
+
+    async def cancel() -> None:
+        fiber = world.kernel.spawn(world.networks["n1"].fetch(file, "n0"))
+        while cutter.passed_bytes < 1 << 20:
+            await asyncio.sleep(0)
+        fiber.cancel()
+        with pytest.raises(FiberCancelled):
+            await fiber.join()
+
+    world.run(cancel())
+
+    assert nothing_came(world)
+    world.run(world.networks["n1"].fetch(file, "n0"))
+    assert is_whole(world, LARGE)
+
+
+def test_from_a_node_that_is_down_or_unknown_nothing_comes(world):
+    file = stored(world, b"one")
+    del world.addresses["n0"]
+    with pytest.raises(TransferFailed, match="not known"):
+        world.run(world.networks["n1"].fetch(file, "n0"))
+    world.addresses["n0"] = f"{HOST}:1"  # nobody listens there
+
+    with pytest.raises(TransferFailed):
+        world.run(world.networks["n1"].fetch(file, "n0"))
+
+    assert nothing_came(world)
+
+
+def test_messages_to_a_node_that_is_down_are_dropped_and_later_ones_arrive(world):
+    there = world.addresses.pop("n0")
+    world.networks["n1"].send("n0", Stop("lost", 1))
+    world.run(world.arrival())
+    world.addresses["n0"] = there
+
+    world.networks["n1"].send("n0", WorkQueued())
+    world.run(world.arrival())
+
+    assert world.networks["n0"].inbox.take_all() == [WorkQueued()]
+
+
+def test_many_messages_at_once_go_in_few_requests_and_in_order(world):
+    sent = [Stop("t", number) for number in range(2500)]
+    batches = []
+    leave = world.client("n1").leave_mail
+
+    async def leave_and_count(to, mail):
+        batches.append(to)
+        return await leave(to, mail)
+
+    world.client("n1").leave_mail = leave_and_count
+    for message in sent:
+        world.networks["n1"].send("n0", message)
+    world.run(world.arrival())
+
+    assert world.networks["n0"].inbox.take_all() == sent
+    assert len(batches) == 3
+
+
+def test_of_too_many_messages_that_wait_the_oldest_are_dropped(world, monkeypatch):
+    monkeypatch.setattr(remote_network, "LINE_MAX", 10)
+    for number in range(25):
+        world.networks["n1"].send("n0", Stop("t", number))
+
+    world.run(world.arrival())
+
+    assert world.networks["n0"].inbox.take_all() == [Stop("t", number) for number in range(15, 25)]
