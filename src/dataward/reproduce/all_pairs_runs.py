@@ -67,7 +67,7 @@ def set_up(values: CellValues) -> Setup:
         copies=system.copies,
         origin_bytes_per_second=system.origin_bytes_per_second,
     )
-    recipe = partial(generate, "all-pairs", int(values["side"]) ** 2)
+    recipe = partial(generate, "all-pairs", int(values["side"]) ** 2, drawn=1)
     return Setup(recipe, platform, system.strategy, (NO_STAGING_AHEAD, *system.settings))
 
 
