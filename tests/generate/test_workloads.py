@@ -83,6 +83,18 @@ def test_all_pairs_compares_each_with_each():
     assert (workflow.input_bytes() == 24_000_000).all()
 
 
+def test_drawn_pairs_are_the_same_pairs_in_another_order():
+    by_rows, drawn = (generate("all-pairs", 400, drawn=drawn) for drawn in (0, 1))
+
+    rows, others = (
+        [tuple(workflow.file_ids[file] for file in files) for files in workflow.inputs.rows()]
+        for workflow in (by_rows, drawn)
+    )
+    assert rows == sorted(rows)
+    assert others != rows
+    assert sorted(others) == rows
+
+
 def test_a_quarter_of_a_million_pairs_is_500_by_500():
     assert rectangle(250_000) == (500, 500)
 

@@ -3,7 +3,7 @@
 from dataward.reproduce.adage_runs import ADAGE_RUNS
 from dataward.reproduce.cells import Cell, Results, a_cell
 from dataward.reproduce.charts import Chart, Panel, series_of
-from dataward.reproduce.claims import Finding, PaperClaim, judge_order
+from dataward.reproduce.claims import Finding, Judgement, PaperClaim, judge_order
 from dataward.reproduce.experiment import Experiment
 
 STRATEGIES = ("adage", "adage-random")
@@ -35,6 +35,14 @@ def never(results: Results) -> Finding:
     return Finding("nobody", judge_order([0, 1]))
 
 
+def partly(results: Results) -> Finding:
+    return Finding("a half", Judgement.DIRECTION)
+
+
+def always(results: Results) -> Finding:
+    return Finding("a whole", Judgement.HOLDS)
+
+
 SMALL = Experiment(
     "small-1",
     "a small one",
@@ -45,5 +53,7 @@ SMALL = Experiment(
     (
         PaperClaim("ADAGE is faster | than chance.", "faster", find),
         PaperClaim("Somebody is right.", "somebody", never, "it was made up."),
+        PaperClaim("Half is there.", "all", partly, "half was left out."),
+        PaperClaim("All is there.", "all", always, "nobody asks why."),
     ),
 )

@@ -70,6 +70,8 @@ def test_the_page_tells_every_claim_with_its_verdict(tmp_path: Path) -> None:
     assert f"ADAGE is faster \\| than chance. | faster | {ours} |" in page
     assert "| Somebody is right. | somebody | nobody | **does not hold** |" in page
     assert "*Likely reason:* it was made up." in page
+    assert "*Likely reason:* half was left out." in page
+    assert "nobody asks why" not in page
     assert "![A small one](small-1.svg)" in page
     assert "[small-1.csv](small-1.csv)" in page
     assert "Nothing is assumed." in page

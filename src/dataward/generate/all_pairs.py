@@ -4,11 +4,12 @@ The paper's 250,000 tasks take 100 ms each on two 12 MB files, 500 in each set. 
 output; here each comparison writes one number.
 """
 
+from itertools import product
 from math import isqrt
 
 from numpy.random import RandomState
 
-from dataward.generate.shape import Draft, Shape, Values
+from dataward.generate.shape import Draft, Parameter, Shape, Values
 
 SECONDS = 0.1
 FILE_BYTES = 12_000_000
@@ -42,10 +43,12 @@ def fill(draft: Draft, tasks: int, random: RandomState, values: Values) -> None:
     short, long = rectangle(tasks)
     left = [draft.file(f"a_{i:05d}.dat", FILE_BYTES) for i in range(short)]
     right = [draft.file(f"b_{j:05d}.dat", FILE_BYTES) for j in range(long)]
-    for i, one in enumerate(left):
-        for j, other in enumerate(right):
-            result = draft.file(f"cell_{i:05d}_{j:05d}.dat", RESULT_BYTES)
-            draft.task("compare", SECONDS, (one, other), (result,))
+    cells = list(product(range(short), range(long)))
+    if values["drawn"]:
+        cells = [cells[place] for place in random.permutation(len(cells))]
+    for i, j in cells:
+        result = draft.file(f"cell_{i:05d}_{j:05d}.dat", RESULT_BYTES)
+        draft.task("compare", SECONDS, (left[i], right[j]), (result,))
 
 
 SHAPE = Shape(
@@ -54,5 +57,8 @@ SHAPE = Shape(
     granularity="rectangles with sides at most 2 to 1: the nearest is made",
     smallest=1,
     fill=fill,
+    parameters=(
+        Parameter("drawn", 0, "1: pairs come in a drawn order; 0: row by row", low=0, high=1),
+    ),
     nearest=nearest,
 )

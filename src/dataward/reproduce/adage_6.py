@@ -11,6 +11,7 @@ from dataward.reproduce.adage_runs import (
     ADAGE_RUNS,
     BASELINES,
     BOTH,
+    LITTLE_TO_GAIN,
     NODES_MAX,
     OURS,
     SETUP,
@@ -74,6 +75,7 @@ EXPERIMENT = Experiment(
             "both baselines.",
             "much faster (no number)",
             partial(find_earlier, application),
+            LITTLE_TO_GAIN[application],
         )
         for application in BOTH
     ),

@@ -11,7 +11,7 @@ Numbers = Mapping[str, float | Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement. ``weight`` says roughly how long it takes: heavy cells are begun first."""
+    """One measurement. ``weight`` is roughly its seconds: heavy cells are begun first."""
 
     values: tuple[tuple[str, Value], ...]
     weight: float = field(default=1.0, compare=False)

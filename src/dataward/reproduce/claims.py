@@ -27,7 +27,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """One claim of a paper. ``reason`` is printed only if the claim does not hold."""
+    """One claim of a paper.
+
+    ``reason`` says why the claim does not hold in full, and is printed only if it does not.
+    """
 
     statement: str
     paper: str

@@ -19,7 +19,16 @@ from dataward.reproduce.claims import (
     judge_at_least,
     judge_number,
 )
-from dataward.reproduce.dag_runs import DAG_RUNS, DAGS, SETUP, bound_name, dag_cells
+from dataward.reproduce.dag_runs import (
+    DAG_RUNS,
+    DAGS,
+    FAN_IN,
+    PIPELINE,
+    SETUP,
+    WAITING_FOR_DATA,
+    bound_name,
+    dag_cells,
+)
 from dataward.reproduce.experiment import Experiment
 
 PUBLISHED = {"bag": 0.9914, "pipeline": 0.8824, "fan-out": 0.8569, "fan-in": 0.9061}
@@ -72,6 +81,15 @@ def find_least(results: Results) -> Finding:
     return Finding(f"at least {as_percent(least[dag])} ({dag})", verdict)
 
 
+_REASONS = {
+    PIPELINE: (
+        "In this reading every level waits for the node that happens to have most of its tasks, "
+        "which runs need not: at 200 cores they reach 118% of it. Of LEVEL_LAST, which has no "
+        "fullest nodes, they reach 87% on average."
+    ),
+    FAN_IN: WAITING_FOR_DATA,
+}
+
 EXPERIMENT = Experiment(
     "matrix-11",
     "share of the analytical bound (and table 4)",
@@ -85,6 +103,7 @@ EXPERIMENT = Experiment(
                 f"The {dag} reaches this share of the bound, on average over all scales.",
                 f"{100 * published:.1f}%",
                 partial(find_share, dag),
+                _REASONS.get(dag, ""),
             )
             for dag, published in PUBLISHED.items()
         ),
@@ -92,6 +111,7 @@ EXPERIMENT = Experiment(
             "For all workloads at all scales, the performance is within 15% of the bound.",
             "85% or more",
             find_least,
+            WAITING_FOR_DATA,
         ),
     ),
 )

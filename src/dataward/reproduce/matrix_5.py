@@ -39,6 +39,7 @@ LOCALITIES = (1, 1.38, 2, 3, 4, 5, 10, 20, 30)
 CORES_COMPARED = 128
 TASKS_COMPARED = 12_800
 TASKS_AT_30 = 23_695
+SECONDS_PER_TASK = 0.0003  # that it takes to simulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,15 @@ def cells(quick: bool) -> list[Cell]:
     if not quick:
         sizes[30] = TASKS_AT_30
     compared = [
-        a_cell(tasks, system=system, locality=locality, cores=cores, tasks=tasks)
+        a_cell(SECONDS_PER_TASK * tasks, system=system, locality=locality, cores=cores, tasks=tasks)
         for system in SYSTEMS
         for locality, tasks in sizes.items()
     ]
     most, many = (24, 480) if quick else (CORES_MAX, TASKS_AT_30)
-    return [*compared, a_cell(many, system="MATRIX", locality=30, cores=most, tasks=many)]
+    return [
+        *compared,
+        a_cell(SECONDS_PER_TASK * many, system="MATRIX", locality=30, cores=most, tasks=many),
+    ]
 
 
 def charts(results: Results) -> list[Chart]:
@@ -178,6 +182,11 @@ def find_utilisation(results: Results) -> Finding:
     return Finding(as_percent(ours), judge_number(ours, 0.75, neutral=0.5))
 
 
+LAST_TASK = (
+    "The last task brings every cut-out to one node, one small file after another: 99% of the "
+    "12,800 tasks are complete after 15.9 s of 18.1 s (MATRIX, locality 1), which is 161 ms a task."
+)
+
 EXPERIMENT = Experiment(
     "matrix-5",
     "image stacking over locality, and utilisation",
@@ -190,11 +199,13 @@ EXPERIMENT = Experiment(
             "MATRIX's time per task is almost constant over locality and close to the ideal.",
             "near 158 ms at any locality, 128 cores",
             find_constant,
+            LAST_TASK,
         ),
         PaperClaim(
             "Data diffusion takes long at low locality and comes close to the ideal at 30.",
             "large at locality 1, near 158 ms at 30",
             find_diffusion,
+            LAST_TASK,
         ),
         PaperClaim(
             "GPFS's time per task stays at a high constant value whatever the locality.",

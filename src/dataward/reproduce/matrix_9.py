@@ -13,7 +13,16 @@ from dataward.reproduce.claims import (
     judge_at_least,
     judge_order,
 )
-from dataward.reproduce.dag_runs import BAG, DAG_RUNS, DAGS, FAN_IN, FAN_OUT, SETUP, dag_cells
+from dataward.reproduce.dag_runs import (
+    BAG,
+    DAG_RUNS,
+    DAGS,
+    FAN_IN,
+    FAN_OUT,
+    SETUP,
+    WAITING_FOR_DATA,
+    dag_cells,
+)
 from dataward.reproduce.experiment import Experiment
 
 LINEAR = 0.8
@@ -75,6 +84,7 @@ EXPERIMENT = Experiment(
             "The throughput of the other three DAGs grows linearly with the scale.",
             "linear (taken as 80% of the rate per core)",
             find_linear,
+            WAITING_FOR_DATA,
         ),
         PaperClaim(
             f"The bag is fastest, then pipeline, then {FAN_OUT}, and {FAN_IN} is slowest.",

@@ -97,7 +97,7 @@ def _section(told: Told) -> str:
         claim, finding = judged.claim, judged.finding
         line = f"- {_marked(finding.judgement)}: {claim.statement} Paper: {claim.paper}; here: "
         line += f"{finding.ours}."
-        if finding.judgement is Judgement.FAILS and claim.reason:
+        if finding.judgement is not Judgement.HOLDS and claim.reason:
             line += f" *Likely reason:* {claim.reason}"
         parts.append(line)
     parts.append(

@@ -20,9 +20,11 @@ from dataward.reproduce.coadd_runs import (
     COADD_RUNS,
     COMBINED,
     COMBINED_2,
+    NEARLY_EQUAL,
     REST,
     REST_2,
     SETUP,
+    SHORT_TRANSFERS,
     at_each,
     best_among,
     coadd_cells,
@@ -86,17 +88,19 @@ EXPERIMENT = Experiment(
     cells,
     charts,
     (
-        PaperClaim("combined.2 performs best.", "combined.2", find_best),
+        PaperClaim("combined.2 performs best.", "combined.2", find_best, NEARLY_EQUAL),
         PaperClaim(
             "In the best case, combined.2 takes less time than storage affinity.",
             "roughly 17% less",
             find_less,
+            SHORT_TRANSFERS,
         ),
         PaperClaim("The makespan falls as the number of sites grows.", "falling", find_falling),
         PaperClaim(
             "Randomised algorithms perform better than deterministic ones.",
             "better",
             find_randomised,
+            NEARLY_EQUAL,
         ),
     ),
 )

@@ -12,6 +12,7 @@ from dataward.reproduce.coadd_runs import (
     BY_COST_ALONE,
     COADD_RUNS,
     SETUP,
+    SHORT_TRANSFERS,
     at_each,
     coadd_cells,
     mean_of,
@@ -69,6 +70,7 @@ EXPERIMENT = Experiment(
             "Utilisation rises with the unit cost, 50 to 1,000 MFLOP.",
             "from roughly 20% to 90%",
             find_utilisation,
+            SHORT_TRANSFERS,
         ),
         PaperClaim(
             "The file server transfers for almost the whole makespan at 50 MFLOP, for half of it "
