@@ -36,7 +36,9 @@ def main() -> None:
             return
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "bench", nargs="*", help=f"of {', '.join(names)}; default: all but {', '.join(sorted(WHEN_NAMED))}"
+        "bench",
+        nargs="*",
+        help=f"of {', '.join(names)}; default: all but {', '.join(sorted(WHEN_NAMED))}",
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes, where there are some")
     given = parser.parse_args()
