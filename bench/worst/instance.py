@@ -44,8 +44,13 @@ class Instance:
     seed: int
 
     @property
-    def widest(self) -> int:
-        return max(node.cores for node in self.nodes)
+    def cores_max(self) -> int:
+        """The most cores that a task needs: no more than every node has.
+
+        Some strategies give a task to a node with fewer cores, which then runs it as fast: on such
+        instances they would win by that alone.
+        """
+        return min(node.cores for node in self.nodes)
 
     def workflow(self) -> Workflow:
         builder = WorkflowBuilder("worst")
@@ -58,7 +63,7 @@ class Instance:
                 inputs=[*(f"f{p}" for p in task.parents), *(f"in{i}" for i in task.inputs)],
                 outputs=[f"f{number}"],
                 runtime_seconds=task.seconds,
-                cores=min(task.cores, self.widest),
+                cores=min(task.cores, self.cores_max),
             )
         return builder.build()
 

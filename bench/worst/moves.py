@@ -132,7 +132,7 @@ def _change_reads(random: Random, instance: Instance) -> Instance:
 
 def _change_width(random: Random, instance: Instance) -> Instance:
     at = random.randrange(len(instance.tasks))
-    cores = random.randint(1, min(3, instance.widest))
+    cores = random.randint(1, min(3, instance.cores_max))
     return _with_task(instance, at, replace(instance.tasks[at], cores=cores))
 
 
