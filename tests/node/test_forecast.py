@@ -28,6 +28,14 @@ def an_attempt(seconds: float, started_at: float | None = 0.0, spread: float = 0
     return UnderWay(fiber, entry, started_at=started_at)
 
 
+def test_a_task_that_stores_its_outputs_has_no_core_and_is_not_behind() -> None:
+    attempt = an_attempt(30.0)
+    attempt.finish_run()
+
+    assert cores_free_in([attempt], 1, 10.0, NOTHING) == [0.0]
+    assert overrun_seconds(attempt, 100.0) == 0.0
+
+
 def test_a_running_task_still_takes_what_is_left_of_its_estimate() -> None:
     assert remaining_seconds(an_attempt(60.0), 20.0, NOTHING) == 40.0
 

@@ -576,6 +576,42 @@ def test_a_late_task_is_offered_once_for_each_of_its_runs() -> None:
     assert place.offered() == [("runs",), ("runs",)]
 
 
+def test_a_task_that_has_run_and_stores_its_outputs_is_not_late() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(10.0)
+
+    place.state.attempts.finish_run("runs")
+    place.pass_time(100.0)
+
+    assert place.offered() == []
+
+
+def test_a_late_task_that_has_run_when_bids_come_is_not_backed_up() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(12.1)
+
+    place.state.attempts.finish_run("runs")
+    place.bid("n1", 0.0, 1.0)
+
+    assert place.asked(Replicate) == []
+
+
+def test_a_node_is_not_behind_while_a_task_stores_its_outputs() -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.waits("a", spread=0.0)
+    place.state.attempts.finish_run("runs")
+    place.moves()
+
+    place.pass_time(100.0)
+
+    assert place.offered() == []
+
+
 def test_a_late_task_that_ends_while_bids_are_awaited_is_not_backed_up() -> None:
     place = Place()
     place.runs(spread=0.0)

@@ -12,12 +12,16 @@ from dataward.world import Fiber, FiberCancelled, Kernel
 
 @dataclass(slots=True)
 class UnderWay:
-    """An attempt under way; ``started_at`` is when its process began to run, if it has."""
+    """An attempt under way; ``started_at`` is when its process began to run, if it has.
+
+    An attempt that ``has_run`` is still under way while its outputs are stored.
+    """
 
     fiber: Fiber[None]
     entry: QueueEntry
     staged_as: AttemptId | None = None  # the attempt's name, once its inputs are here
     started_at: float | None = None
+    has_run: bool = False
     is_called_off: bool = False
 
     @property
@@ -29,6 +33,10 @@ class UnderWay:
     def waits_for_core(self) -> bool:
         return self.staged_as is not None and self.started_at is None and not self.is_called_off
 
+    @property
+    def runs(self) -> bool:
+        return self.started_at is not None and not self.has_run
+
     def stage(self, attempt: AttemptId) -> None:
         self.staged_as = attempt
 
@@ -37,6 +45,9 @@ class UnderWay:
 
     def start(self, at: float) -> None:
         self.started_at = at
+
+    def finish_run(self) -> None:
+        self.has_run = True
 
 
 class Attempts:
@@ -102,6 +113,11 @@ class Attempts:
         if task in self._under_way:
             self._under_way[task].start(self._kernel.now())
             self.started_one.set()
+
+    def finish_run(self, task: TaskId) -> None:
+        """Note that the process has ended: the attempt needs no core any more, and is not late."""
+        if task in self._under_way:
+            self._under_way[task].finish_run()
 
     def end(self, task: TaskId) -> None:
         self._staged -= self._under_way.pop(task).is_staged

@@ -168,6 +168,7 @@ class Executor:
             result = await self.world.runner.run(spec, attempt, on_start)
         finally:
             self.capacity.give_back(spec)
+            self.state.attempts.finish_run(spec.id)
         self.capacity.learn(result.wall_seconds)
         if not result.error:
             self.state.learn(spec, result.wall_seconds)

@@ -28,7 +28,7 @@ def remaining_seconds(attempt: UnderWay, now: float, times: LearnedTimes) -> flo
 
 def overrun_seconds(attempt: UnderWay, now: float) -> float:
     """By how much an attempt that runs has taken longer than was estimated."""
-    if attempt.started_at is None or attempt.entry.spread == inf:
+    if attempt.started_at is None or attempt.has_run or attempt.entry.spread == inf:
         return 0.0
     return max(now - attempt.started_at - attempt.entry.seconds, 0.0)
 
@@ -37,7 +37,7 @@ def cores_free_in(
     attempts: Iterable[UnderWay], cores: int, now: float, times: LearnedTimes
 ) -> list[float]:
     """In how many seconds each core is free of the attempts that run: a heap."""
-    running = [remaining_seconds(a, now, times) for a in attempts if a.started_at is not None]
+    running = [remaining_seconds(a, now, times) for a in attempts if a.runs]
     free = sorted(running)[-cores:]
     free = [0.0] * (cores - len(free)) + free
     heapify(free)

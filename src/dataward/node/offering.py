@@ -268,22 +268,24 @@ class OfferMover:
             await kernel.sleep(0)
 
     def _late_in_seconds(self) -> float | None:
-        now, times = self.parts.world.kernel.now(), self.parts.state.times
-        first = inf
-        for attempt in self.parts.state.attempts.under_way():
-            if attempt.started_at is not None and attempt.entry.task not in self._helped:
-                late = attempt.started_at + late_after_seconds(attempt.entry, times)
-                first = min(first, late - now)
-        return max(first, 0.0) + 1e-3 if first < inf else None
+        first = min((late_at for late_at, _ in self._unhelped()), default=None)
+        return None if first is None else max(first - self.parts.world.kernel.now(), 0.0) + 1e-3
 
     def _late(self) -> list[QueueEntry]:
-        now, times = self.parts.world.kernel.now(), self.parts.state.times
+        now = self.parts.world.kernel.now()
+        return [entry for late_at, entry in self._unhelped() if now >= late_at]
+
+    def _unhelped(self) -> list[tuple[float, QueueEntry]]:
+        """When each task that runs will be late, but for those that were offered already."""
         return [
-            attempt.entry
+            (
+                attempt.started_at + late_after_seconds(attempt.entry, self.parts.state.times),
+                attempt.entry,
+            )
             for attempt in self.parts.state.attempts.under_way()
             if attempt.started_at is not None
+            and not attempt.has_run
             and attempt.entry.task not in self._helped
-            and now >= attempt.started_at + late_after_seconds(attempt.entry, times)
         ]
 
     async def _offer_late(self, entry: QueueEntry) -> None:
@@ -292,7 +294,7 @@ class OfferMover:
         attempt = next(
             (a for a in parts.state.attempts.under_way() if a.entry.task == entry.task), None
         )
-        if best is None or attempt is None or attempt.started_at is None:
+        if best is None or attempt is None or attempt.started_at is None or attempt.has_run:
             return
         elapsed = parts.world.kernel.now() - attempt.started_at
         if best[0] > max(

@@ -16,6 +16,7 @@ from dataward.plan.gaps import Gap, first_start, keep_longest
 from dataward.plan.heft import rank_order, upward_ranks
 from dataward.plan.kinds import kinds_of
 from dataward.plan.link_slots import GAPS_MAX, first_meeting, take
+from dataward.plan.peft import Table
 from dataward.plan.places import FEW, Places, SharedPlace
 from dataward.plan.rates import Rates, origin_lanes
 from dataward.plan.schedule import PlannedTransfer, Schedule, one_by_one
@@ -49,10 +50,19 @@ def quick_links_schedule(workflow: Workflow, platform: Platform, located: Locate
 
 
 def placed_quickly(
-    costs: Costs, platform: Platform, ranks: Seconds, *, with_transfers: bool = True
+    costs: Costs,
+    platform: Platform,
+    ranks: Seconds,
+    *,
+    onward: Table | None = None,
+    with_transfers: bool = True,
 ) -> Schedule:
-    """`quick_links_schedule` by known ranks; without its transfers it takes less memory."""
-    planner = QuickPlanner(costs, platform, with_transfers=with_transfers)
+    """`quick_links_schedule` by known ranks; without its transfers it takes less memory.
+
+    With a table of `onward_seconds`, a task goes where the sum of its end and what is left after
+    it is least, and not where it ends first.
+    """
+    planner = QuickPlanner(costs, platform, onward=onward, with_transfers=with_transfers)
     for task in rank_order(costs.workflow, ranks).tolist():
         planner.place(task)
     return planner.schedule()
@@ -81,10 +91,11 @@ class _Move(NamedTuple):
 class _Choice(NamedTuple):
     """What placing a task on a node would mean; the first three compare."""
 
-    end: float
+    cost: float  # the end, and what is left after it if the plan looks ahead
     moved_bytes: int
     node: int
     start: float
+    end: float
     moves: list[_Move]
     down: list[Gap]  # what would be left of the gaps of the node's downlink
     up: dict[int, list[Gap]]  # and of the uplinks of those that send
@@ -93,7 +104,14 @@ class _Choice(NamedTuple):
 class QuickPlanner:
     """Everything planned so far: tasks on cores, files on links, and where files are."""
 
-    def __init__(self, costs: Costs, platform: Platform, *, with_transfers: bool) -> None:
+    def __init__(
+        self,
+        costs: Costs,
+        platform: Platform,
+        *,
+        onward: Table | None = None,
+        with_transfers: bool,
+    ) -> None:
         workflow, machines = costs.workflow, platform.machines
         count, lanes = len(machines), origin_lanes(platform)
         self._count = count
@@ -108,6 +126,11 @@ class QuickPlanner:
         self._inputs, self._outputs = workflow.inputs.lister(), workflow.outputs.lister()
         self._parents = workflow.parents.lister()
         self._kinds = kinds_of(platform)
+        nothing = [0.0] * (max(self._kinds) + 1)
+        # What is left after each task, by kind of node.
+        self._onward: list[list[float]] = (
+            [nothing] * len(workflow) if onward is None else onward.tolist()
+        )
         # Of each kind, the speed of the first node.
         self._kind_speeds = dict(zip(reversed(self._kinds), reversed(self._speeds), strict=True))
         self._cores = FreeCores(costs.cores, self._kinds, _shortest(workflow, max(self._speeds)))
@@ -140,7 +163,7 @@ class QuickPlanner:
         written = self._written
         ready = max([written[parent] for parent in self._parents(task)], default=0.0)
         choice = self._best(task, ready, self._parcels(task))
-        end, _, node, start, moves, _, _ = choice
+        _, _, node, start, end, moves, _, _ = choice
         if moves:
             self._move(choice)
         self._cores.take(node, self._widths[task], start, end)
@@ -223,7 +246,7 @@ class QuickPlanner:
     def _candidates(
         self, task: int, ready: float, parcels: list[_Parcel]
     ) -> list[tuple[float, int, int]]:
-        """When the task might end, how many bytes are lacking, and the node; best first."""
+        """What the task might cost, how many bytes are lacking, and the node; best first."""
         held: dict[int, int] = {}
         many = []  # parcels that many nodes have
         for parcel in parcels:
@@ -236,13 +259,15 @@ class QuickPlanner:
         self.compared += len(compared)
         total = sum([parcel.size_bytes for parcel in parcels])
         found = []
+        onward, kinds = self._onward[task], self._kinds
         for node in compared:
             lacking = total - held.get(node, 0)
             for parcel in many:
                 if node in parcel.at:
                     lacking -= parcel.size_bytes
             arrived = self._arrival(node, ready, parcels, lacking) if lacking else ready
-            found.append((self._end_on(node, task, arrived), lacking, node))
+            cost = self._end_on(node, task, arrived) + onward[kinds[node]]
+            found.append((cost, lacking, node))
         found.sort()
         return found
 
@@ -305,7 +330,7 @@ class QuickPlanner:
             elif estimate > best[:3]:
                 break
             else:
-                choice = self._work_out(task, estimate[2], ready, parcels, best.end)
+                choice = self._work_out(task, estimate[2], ready, parcels, best.cost)
                 if choice is not None and choice[:3] < best[:3]:
                     best = choice
         assert best is not None, "some node is wide enough"
@@ -316,7 +341,7 @@ class QuickPlanner:
     ) -> _Choice | None:
         """The task on this node, its files one after another on links that are as planned.
 
-        None if it would end after ``limit``.
+        None if it would cost more than ``limit``.
         """
         down = self._down[node]
         up: dict[int, list[Gap]] = {}
@@ -324,6 +349,7 @@ class QuickPlanner:
         moved_bytes = 0
         seconds = self._runtimes[task] / self._speeds[node]
         read = self._read_bytes[task] * self._disk[node]
+        onward = self._onward[task][self._kinds[node]]
         for parcel in parcels:
             since = parcel.at.get(node)
             if since is None:
@@ -339,10 +365,11 @@ class QuickPlanner:
                 moved_bytes += parcel.size_bytes
             if since > ready:
                 ready = since
-                if ready + read + seconds > limit:
+                if ready + read + seconds + onward > limit:
                     return None
         start = self._cores.start_on(node, self._widths[task], ready + read, seconds)
-        return _Choice(start + seconds, moved_bytes, node, start, moves, down, up)
+        end = start + seconds
+        return _Choice(end + onward, moved_bytes, node, start, end, moves, down, up)
 
     def _first_arrival(
         self, parcel: _Parcel, node: int, down: list[Gap], up: dict[int, list[Gap]]

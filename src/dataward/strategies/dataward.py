@@ -1,5 +1,6 @@
 """Our own strategy: HEFT's plan with links, followed closely, and left only where it has failed.
 
+Where nodes differ, a second plan looks ahead to what is left after each task; the shorter is used.
 Cores, links and the attention of other nodes go to what is most urgent. Large files come one at a
 time, and spread through the nodes that have them. Where run times are as estimated, tasks run where
 they were planned; a node that falls behind offers what waits, and what runs late, to others.
@@ -14,10 +15,13 @@ from dataward.node.offering import Offering
 from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings, Precedence
 from dataward.plan.adage import Plan, lone_node_plan
-from dataward.plan.costs import costs_of
+from dataward.plan.costs import Costs, costs_of
 from dataward.plan.heft import upward_ranks
+from dataward.plan.kinds import kinds_of
 from dataward.plan.latest_starts import latest_starts
+from dataward.plan.onward import onward_seconds
 from dataward.plan.quick_links import placed_quickly
+from dataward.plan.schedule import Schedule
 from dataward.strategies.strategy import Strategy
 
 
@@ -33,8 +37,23 @@ def links_by_slack(
     if len(platform.machines) == 1:
         return lone_node_plan(workflow, platform.machines[0].cores)
     costs = costs_of(workflow, platform, located)
-    schedule = placed_quickly(costs, platform, upward_ranks(costs), with_transfers=False)
+    schedule = shorter_schedule(costs, platform)
     return Plan(latest_starts(costs, schedule), schedule.nodes, schedule.makespan_seconds)
+
+
+def shorter_schedule(costs: Costs, platform: Platform) -> Schedule:
+    """The shorter of two schedules: each task where it ends first, or by looking ahead as well.
+
+    Where it ends first may be a fast node from which its large output takes hours to the nodes that
+    run the next tasks. But looking ahead is optimistic, and often a little worse. Where all nodes
+    are alike, what is left after a task is the same everywhere.
+    """
+    ranks, onward = upward_ranks(costs), onward_seconds(costs, platform, kinds_of(platform))
+    first = placed_quickly(costs, platform, ranks, with_transfers=False)
+    if (onward == onward[:, :1]).all():
+        return first
+    ahead = placed_quickly(costs, platform, ranks, onward=onward, with_transfers=False)
+    return min(first, ahead, key=lambda schedule: schedule.makespan_seconds)
 
 
 DATAWARD = Strategy(
