@@ -3,6 +3,7 @@
 Only `Store.call` and the clock are used, so that a store is free to keep its state as it likes.
 """
 
+import asyncio
 import os
 from collections.abc import Callable
 from math import inf
@@ -59,6 +60,13 @@ from dataward.sim.interference import Interference
 from dataward.sim.store_service import StoreOf, StoreService
 from dataward.stores.embedded import EmbeddedSettings, EmbeddedStore
 from dataward.stores.memory import MemoryStore
+from dataward.stores.valkey import (
+    Connection,
+    ValkeyStore,
+    connect_to_cluster,
+    connect_to_server,
+)
+from valkey_servers import RunningServer
 
 
 def a_memory_store(shards: int) -> Asker:
@@ -109,6 +117,28 @@ def a_simulated_store(shards: int) -> Asker:
     return Asker(StoreOf(service, "n1"), KernelClock(kernel), run_on(kernel))
 
 
+def an_asker_of(request: pytest.FixtureRequest, connection: Connection, shards: int) -> Asker:
+    """Asks from an event loop of its own."""
+    runner, clock = asyncio.Runner(), HandClock()
+    store = ValkeyStore(connection, shards=shards, clock=clock)
+    request.addfinalizer(runner.close)
+    request.addfinalizer(lambda: runner.run(store.close()))
+    return Asker(store, clock, runner.run)
+
+
+def a_valkey_store(request: pytest.FixtureRequest, fixture: str, shards: int) -> Asker:
+    server: RunningServer = request.getfixturevalue(fixture)
+    server.ask("FLUSHALL")
+    return an_asker_of(request, connect_to_server(**server.address), shards)
+
+
+def a_valkey_cluster(request: pytest.FixtureRequest, shards: int) -> Asker:
+    servers: list[RunningServer] = request.getfixturevalue("valkey_cluster")
+    for server in servers:
+        server.ask("FLUSHALL")
+    return an_asker_of(request, connect_to_cluster(**servers[0].address), shards)
+
+
 STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {
     "memory": lambda _: a_memory_store(1),
     "memory, in shards": lambda _: a_memory_store(5),
@@ -118,6 +148,10 @@ STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {
         request, 2, compact_bytes_min=0, compact_ratio=0
     ),
     "simulated": lambda _: a_simulated_store(5),
+    "valkey": lambda request: a_valkey_store(request, "valkey_server", 1),
+    "valkey, in shards": lambda request: a_valkey_store(request, "valkey_server", 5),
+    "valkey, a cluster": lambda request: a_valkey_cluster(request, 5),
+    "redis": lambda request: a_valkey_store(request, "redis_server", 5),
 }
 
 WAITING, READY, STAGE_IN, RUNNING, STAGE_OUT, COMPLETE, FAILED, REMOVED = TaskState

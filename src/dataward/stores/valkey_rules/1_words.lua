@@ -1,0 +1,81 @@
+-- The states of a task (model/states.py), how answers are written, and names of attempts
+-- (model/ids.py).
+--
+-- Operations arrive and answers leave as msgpack, in the form that msgspec gives the structs of
+-- model/operations.py and model/answers.py: a map of field names with the struct's name as "type".
+-- Lua has only doubles. They hold every integer up to 2^53, infinity, and every float exactly;
+-- cmsgpack writes 3.0 as 3, which msgspec reads back as 3.0 where a float belongs.
+
+-- Set by each call: while a library is loaded, the server does not let it have them.
+local call, pack, unpack_all, concat, char
+
+local FINAL = { complete = true, failed = true, removed = true }
+local IN_VAIN = { failed = true, removed = true }
+local PROGRESS = { ready = 0, ["stage-in"] = 1, running = 2, ["stage-out"] = 3 }
+
+local INFINITY = 1 / 0
+local NOWHERE, NOBODY = "", ""
+local GUESS = { seconds = 1.0, spread = INFINITY }
+
+-- A command takes at most so many keys or fields at once: they pass through Lua's stack.
+local ARGUMENTS_MAX = 1000
+
+local function big_endian_16(number)
+  return char(math.floor(number / 256), number % 256)
+end
+
+local function map_header(count)
+  return "\222" .. big_endian_16(count)
+end
+
+local function array_header(count)
+  return "\221" .. big_endian_16(math.floor(count / 65536)) .. big_endian_16(count % 65536)
+end
+
+-- A map from packed keys and values; cmsgpack would write an empty table as an array.
+local function packed_map(values)
+  local parts, count = { "" }, 0
+  for name, value in pairs(values) do
+    count = count + 1
+    parts[count + 1] = pack(name, value)
+  end
+  parts[1] = "\223" .. big_endian_16(math.floor(count / 65536)) .. big_endian_16(count % 65536)
+  return concat(parts)
+end
+
+-- The answer of this type from ``count`` fields that are packed already, each name before its value.
+local function answer_of(type, count, fields)
+  return map_header(count + 1) .. pack("type", type) .. fields
+end
+
+local function answer(type, ...)
+  return answer_of(type, select("#", ...) / 2, pack(...))
+end
+
+-- node, incarnation, count. The node's name may contain dots.
+local function parts_of(attempt)
+  local node, incarnation, count = string.match(attempt, "^(.*)%.([^.]*)%.([^.]*)$")
+  return node, tonumber(incarnation), tonumber(count)
+end
+
+local function incarnation_of(attempt)
+  local _, incarnation = parts_of(attempt)
+  return incarnation
+end
+
+-- Whether the number (incarnation, count) of one attempt comes before that of another.
+local function is_before(number, other)
+  if number[1] ~= other[1] then
+    return number[1] < other[1]
+  end
+  return number[2] < other[2]
+end
+
+local function is_listed(list, wanted)
+  for _, each in ipairs(list) do
+    if each == wanted then
+      return true
+    end
+  end
+  return false
+end

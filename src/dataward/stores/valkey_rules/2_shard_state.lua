@@ -1,0 +1,155 @@
+-- What a shard keeps, and when it reads and writes it.
+--
+-- One logical shard is one hash tag, so all its keys are on one server. Records are packed strings
+-- in three hashes (tasks, specs, nodes). A call reads each record once, changes it in memory, and
+-- writes the changed ones when all its operations have been applied; no other call comes between.
+--
+--   {tag}            the shard's own numbers
+--   {tag}tasks       task -> what changes about it (task_record)
+--   {tag}specs       task -> its TaskSpec, as it was submitted
+--   {tag}outputs     task -> its files as last committed
+--   {tag}submitted   list of tasks, in the order they were submitted in
+--   {tag}heard:T     what task T heard of its parents, and where their files are
+--   {tag}copies:T    who holds files of task T, once that is not just the node that committed
+--   {tag}input:F     who holds the workflow's input F
+--   {tag}full, given tasks with full outboxes, by the order they came in
+--   {tag}begun       attempts, by the order they came in; {tag}begun_of has the task and the time
+--   {tag}nodes       node -> its lease and its load (node_record)
+--   {tag}leases      nodes, by the time at which a lease or a patrol's hold ends
+--   {tag}stays:N     task -> entry and ticket of each task that node N holds or has queued
+--   {tag}queue:N     queued tasks, by priority
+--   {tag}order:N     held tasks, then queued ones, each by the order they came in
+--   {tag}again:N     entry and ticket of each task that is queued while it is held
+--   {tag}claimed:N   the answer to the node's last claim
+
+local this_run -- the run id of this server process, asked for once
+local prefix -- "{tag}"
+local shard -- the shard's own numbers
+local shard_as_read
+local tasks, tasks_as_read -- records by id; false if there is none
+local nodes, nodes_as_read
+local new_specs, new_outputs -- packed strings still to be written
+
+local function key(name, id)
+  return prefix .. name .. (id and ":" .. id or "")
+end
+
+-- Numbers that only grow: whatever must stay in the order it came in has one of them as its score.
+local function next_place()
+  shard.places = shard.places + 1
+  return shard.places
+end
+
+local function run_of_this_server()
+  this_run = this_run or string.match(call("INFO", "server"), "run_id:(%x+)")
+  return this_run
+end
+
+-- The epoch grows whenever acknowledged writes may have been lost: if what is stored was written by
+-- another run of a server, before a restart or a failover; or if the caller has seen a later epoch
+-- than the stored one, or this epoch from another run. A shard that has nothing stored begins with
+-- epoch 0, unless the caller has seen it before.
+local function grow_epoch(seen_epoch, seen_run)
+  local run = run_of_this_server()
+  local has_seen_more = seen_epoch > shard.epoch
+    or (seen_epoch == shard.epoch and seen_run ~= run)
+  if shard.run ~= run or has_seen_more then
+    shard.epoch = math.max(shard.epoch, seen_epoch) + 1
+    shard.run = run
+  end
+end
+
+local function read_shard(shards)
+  shard_as_read = call("GET", prefix)
+  if shard_as_read then
+    shard = unpack_all(shard_as_read)
+    return
+  end
+  shard = {
+    shards = shards,
+    epoch = -1,
+    run = "",
+    now = 0,
+    places = 0,
+    tickets = 0,
+    complete = 0,
+    failed = 0,
+    removed = 0,
+    restored = 0,
+    forgotten = 0,
+    recounted_epoch = 0,
+    recounted_restored = 0,
+    recount_held_until = 0,
+  }
+end
+
+-- The values of many fields of a hash; false for each that is not there.
+local function read_fields(hash, fields)
+  if #fields <= ARGUMENTS_MAX then
+    return call("HMGET", hash, unpack(fields))
+  end
+  local values = {}
+  for first = 1, #fields, ARGUMENTS_MAX do
+    local last = math.min(first + ARGUMENTS_MAX - 1, #fields)
+    for _, value in ipairs(call("HMGET", hash, unpack(fields, first, last))) do
+      values[#values + 1] = value
+    end
+  end
+  return values
+end
+
+-- Write many fields of a hash, each before its value.
+local function write_fields(hash, pairs_in_row)
+  for first = 1, #pairs_in_row, ARGUMENTS_MAX do
+    local last = math.min(first + ARGUMENTS_MAX - 1, #pairs_in_row)
+    call("HSET", hash, unpack(pairs_in_row, first, last))
+  end
+end
+
+-- Read the records of all tasks that the operations are about, many at once.
+local function read_tasks(operations, unpack_record)
+  local ids = {}
+  for _, op in ipairs(operations) do
+    if op.task and tasks[op.task] == nil then
+      tasks[op.task] = false
+      ids[#ids + 1] = op.task
+    end
+  end
+  if #ids == 0 then
+    return
+  end
+  for i, packed in ipairs(read_fields(key("tasks"), ids)) do
+    if packed then
+      tasks[ids[i]] = unpack_record(ids[i], packed)
+      tasks_as_read[ids[i]] = packed
+    end
+  end
+end
+
+local function write_changed(name, records, as_read, pack_record)
+  local values = {}
+  for id, record in pairs(records) do
+    local packed = record and pack_record(record)
+    if packed and packed ~= as_read[id] then
+      values[#values + 1] = id
+      values[#values + 1] = packed
+    end
+  end
+  write_fields(key(name), values)
+end
+
+local function write_new(name, packed_by_id)
+  local values = {}
+  for id, packed in pairs(packed_by_id) do
+    values[#values + 1] = id
+    values[#values + 1] = packed
+  end
+  write_fields(key(name), values)
+end
+
+local function write_shard()
+  local packed = pack(shard)
+  if packed ~= shard_as_read then
+    call("SET", prefix, packed)
+  end
+end

@@ -1,0 +1,50 @@
+-- A shard's full outboxes (stores/outboxes.py): the tasks about which some node still has to say
+-- something. {tag}full and {tag}given have them in the order they came in; the task's record says in
+-- which of the two it is (``outbox``) and since or until when (``outbox_at``).
+
+local function is_in_outbox(record)
+  return record.outbox ~= nil
+end
+
+-- Nothing is left to say about the task; maybe nothing was.
+local function empty_outbox(record)
+  if record.outbox then
+    call("ZREM", key(record.outbox), record.id)
+    record.outbox, record.outbox_at = nil, nil
+  end
+end
+
+local function put_in_outbox(record, outbox, at)
+  empty_outbox(record)
+  call("ZADD", key(outbox), next_place(), record.id)
+  record.outbox, record.outbox_at = outbox, at
+end
+
+local function fill_outbox(record, now)
+  put_in_outbox(record, "full", now)
+end
+
+local function oldest_in(outbox)
+  local first = call("ZRANGE", key(outbox), 0, 0)[1]
+  return first and find_task(first)
+end
+
+-- The task whose outbox is longest due, given to a patrol; nil if none is due. Equal times go to
+-- the lowest id.
+local function give_next(now, stale_seconds, hold_seconds)
+  local due, task = INFINITY, nil
+  for outbox, seconds in pairs({ given = 0, full = stale_seconds }) do
+    local record = oldest_in(outbox)
+    if record then
+      local at = record.outbox_at + seconds
+      if at < due or (at == due and (not task or record.id < task.id)) then
+        due, task = at, record
+      end
+    end
+  end
+  if due > now or not task then
+    return nil
+  end
+  put_in_outbox(task, "given", now + hold_seconds)
+  return task
+end

