@@ -96,7 +96,7 @@ def _weight(application: str, tasks: int, nodes: int) -> float:
 ONE_TASK_AT_A_TIME = (
     "The authors' simulator runs one task at a time on a node. With one core a node, ADAGE's "
     "CyberShake on 64 nodes takes 63% less time than Albatross's, near the published 66%, and 11% "
-    "less than MATRIX's; with four cores, 39% and 9%."
+    "less than MATRIX's; with four cores and the same seed, 38% and 2%."
 )
 # Why claims about the applications of figures 5 and 6 do not hold in full.
 LITTLE_TO_GAIN = {
