@@ -63,8 +63,8 @@ NEARLY_EQUAL = (
 SHORT_TRANSFERS = (
     "At the published bandwidths a file takes 13 s here, but 27 to 91 s by the paper's own table "
     "4: with transfers so much shorter, the makespan is more a matter of what is computed. "
-    "At a quarter of the bandwidths, `rest` keeps workers busy for 17% of the time at 50 MFLOP (the "
-    "paper: 20%), in place of 39% (first topology)."
+    "At a quarter of the bandwidths, `rest` keeps workers busy for 17% of the time at 50 MFLOP "
+    "(the paper: 20%), in place of 39% (first topology)."
 )
 
 
