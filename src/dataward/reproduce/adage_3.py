@@ -147,7 +147,8 @@ CLAIMS = (
         find_sipht,
         "The longest path takes 5,149 s, and from 16 nodes on ADAGE and MATRIX are both within 1% "
         "of that: there is nothing left to gain at 7 of 11 node counts. Giving plays no part: on 8 "
-        "nodes ADAGE takes 7,733 s with it and 7,748 s without it, MATRIX 7,148 s.",
+        "nodes ADAGE takes 7,733 s with it and 7,748 s without it, MATRIX 7,148 s. With one core a "
+        "node, as in the authors' simulator, ADAGE wins 5% on 32 nodes, and 39% against Albatross.",
     ),
     *(
         PaperClaim(

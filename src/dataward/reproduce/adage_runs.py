@@ -96,14 +96,14 @@ def _weight(application: str, tasks: int, nodes: int) -> float:
 ONE_TASK_AT_A_TIME = (
     "The authors' simulator runs one task at a time on a node. With one core a node, ADAGE's "
     "CyberShake on 64 nodes takes 63% less time than Albatross's, near the published 66%, and 11% "
-    "less than MATRIX's; with four cores, 39% and 9%."
+    "less than MATRIX's; with four cores and the same seed, 38% and 2%."
 )
 # Why claims about the applications of figures 5 and 6 do not hold in full.
 LITTLE_TO_GAIN = {
     "cybershake": (
         "The nodes' links decide, with cores busy for 22% of the time at 32 nodes, and ADAGE and "
         "MATRIX both move 430 GB; with links of 10 Gb/s they take 488 s and 470 s on 64 nodes. No "
-        "more nodes than 32 make MATRIX much slower here (883 s there, 918 s at 1,024), as the "
+        "more nodes than 32 make MATRIX much slower here (883 s there, 958 s at 1,024), as the "
         "published figures say of theirs, whose code is not public."
     ),
     "montage": (
