@@ -127,8 +127,8 @@ EXPERIMENT = Experiment(
             "Worker-centric algorithms are better than storage affinity at every cost.",
             "all better",
             find_better,
-            "The three cases are overlap at 50, 200 and 400 MFLOP, by 0.3 to 2.1%: it moves as many "
-            "files as storage affinity, where the others move 6 to 16% fewer.",
+            "The three cases are overlap at 50, 200 and 400 MFLOP, by 0.3 to 2.1%: it moves as "
+            "many files as storage affinity, where the others move 6 to 16% fewer.",
         ),
         PaperClaim(
             "The gap to storage affinity becomes wider as the unit cost falls.",

@@ -44,8 +44,14 @@ local function packed_map(values)
 end
 
 -- The answer of this type from ``count`` fields that are packed already, each name before its value.
+local type_fields = {} -- packed, by type
 local function answer_of(type, count, fields)
-  return map_header(count + 1) .. pack("type", type) .. fields
+  local type_field = type_fields[type]
+  if not type_field then
+    type_field = pack("type", type)
+    type_fields[type] = type_field
+  end
+  return map_header(count + 1) .. type_field .. fields
 end
 
 local function answer(type, ...)

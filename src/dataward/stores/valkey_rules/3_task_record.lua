@@ -236,7 +236,8 @@ local function clear_copies(record)
   record.is_spread = true
 end
 
--- Keep the outputs as a commit tells of them; those that an earlier one told of are forgotten.
+-- Keep the outputs as a commit tells of them, and return them as `Copy`s; those that an earlier
+-- commit told of are forgotten.
 local function keep_outputs(record, op, declared)
   clear_copies(record)
   record.is_spread = false
@@ -260,6 +261,7 @@ local function keep_outputs(record, op, declared)
     end
   end
   new_outputs[record.id] = pack(copies, undeclared)
+  return copies
 end
 
 -- --- attempts ------------------------------------------------------------------------------------

