@@ -21,8 +21,8 @@ from runpy import run_module
 from rich.console import Console
 
 HERE = Path(__file__).parent
-# It takes an hour and measures no speed.
-WHEN_NAMED = frozenset({"mutants"})
+# They take half an hour or more and measure no speed.
+WHEN_NAMED = frozenset({"mutants", "parts"})
 
 
 def main() -> None:
@@ -36,7 +36,9 @@ def main() -> None:
             return
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "bench", nargs="*", help=f"of {', '.join(names)}; default: all but {', '.join(WHEN_NAMED)}"
+        "bench",
+        nargs="*",
+        help=f"of {', '.join(names)}; default: all but {', '.join(sorted(WHEN_NAMED))}",
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes, where there are some")
     given = parser.parse_args()
