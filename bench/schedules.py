@@ -91,6 +91,11 @@ class Weather:
     faults: str = "none"
     platform: Callable[[int], Platform] = uniform_platform
 
+    @property
+    def can_be_planned(self) -> bool:
+        """Whether the plan's makespan means anything; plans do not know that sites share a link."""
+        return self.estimates == EXACT and self.faults == "none" and self.platform is not two_sites
+
 
 WEATHERS = {
     "fair": Weather("run times known, no faults"),
@@ -256,8 +261,7 @@ def run(out: Console, *, quick: bool = False, given: argparse.Namespace | None =
     every: dict[Cell, float] = {}
     for name in given.weather or WEATHERS:
         weather = WEATHERS[name]
-        known = weather.estimates == EXACT and weather.faults == "none"
-        strategies = [*given.strategies.split(","), *([PLANNED] if known else [])]
+        strategies = [*given.strategies.split(","), *([PLANNED] if weather.can_be_planned else [])]
         cells = [
             Cell(application, given.tasks, int(count), name, strategy, seed, tuple(given.set))
             for application in traces or given.applications.split(",")
@@ -310,4 +314,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 if __name__ == "__main__":
     options = _parser().parse_args()
-    run(Console(width=160), quick=options.quick, given=options)
+    run(Console(width=200), quick=options.quick, given=options)
