@@ -1,43 +1,52 @@
-"""How long the five applications take under our strategy, ADAGE and HEFT with links.
+"""How long workflows take under our strategy, ADAGE and HEFT with links.
 
     python -m bench.schedules [--quick] [fair | rough | unknown | stragglers | crashes | ...]
-        [--strategies adage,heft-links] [--set name=value]
+        [--strategies adage,heft-links] [--set name=value] [--traces [DIRECTORY]]
+        [--jobs 1] [--keep results.jsonl]
 
-Each cell is a mean over seeds of makespan over the lower bound: applications of 1,000 tasks, nodes
-of 4 cores and 1 Gbps. The last row of each table is the mean of all its cells, and the column
-"as planned" what the plan of `heft-links` promises, which knows everything beforehand.
+Each cell of a table has, for each strategy, the mean over seeds of makespan over the lower bound:
+applications of 1,000 tasks, or the traces of a directory, on nodes of 4 cores and 1 Gbps. The last
+row has the means of all rows. "As planned" is what the plan of `heft-links` promises, which knows
+everything beforehand.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
-from math import exp, log
+from pathlib import Path
 from statistics import fmean
 from time import perf_counter
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from dataward import generate
 from dataward.api.all_cores import called_on_all_cores
+from dataward.api.simulate import CORES_DEFAULT, PAID_DISK, cores_for, lower_bound_seconds
 from dataward.api.strategy import changed_strategies
+from dataward.formats.read import read_workflow
 from dataward.model.platform import Machine, Platform, uniform_platform
 from dataward.model.replay import as_replayed
 from dataward.model.workflow import Workflow
-from dataward.plan.bounds import makespan_bounds
 from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.plan.heft_links import heft_links_schedule
 from dataward.sim.faults import inject, parse_faults
 from dataward.sim.simulation import Simulation
+from dataward.strategies.registry import strategy_named
+from dataward.strategies.strategy import Strategy
 
 APPLICATIONS = ("montage", "cybershake", "epigenomics", "inspiral", "sipht")
 NODES = (4, 16, 64, 256)
 SEEDS = (1, 2, 3)
 TASKS = 1000
 PLANNED = "as planned"
+TAKEN = ("plan", "order", "mover")  # parts that --set can take from another strategy
 OURS = "adage,heft-links,dataward"
+TRACES = "../shared/workflows"  # WfCommons' traces, and DAX files of the Pegasus generator
 
 
 def two_sites(nodes: int) -> Platform:
@@ -82,6 +91,11 @@ class Weather:
     faults: str = "none"
     platform: Callable[[int], Platform] = uniform_platform
 
+    @property
+    def can_be_planned(self) -> bool:
+        """Whether the plan's makespan means anything; plans do not know that sites share a link."""
+        return self.estimates == EXACT and self.faults == "none" and self.platform is not two_sites
+
 
 WEATHERS = {
     "fair": Weather("run times known, no faults"),
@@ -98,6 +112,8 @@ WEATHERS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """One simulated run, or one plan; ``application`` may be the path of a trace."""
+
     application: str
     tasks: int
     nodes: int
@@ -109,105 +125,193 @@ class Cell:
 
 @cache
 def _workflow(application: str, tasks: int, seed: int) -> Workflow:
-    return as_replayed(generate(application, tasks, seed))
+    if application in APPLICATIONS:
+        return as_replayed(generate(application, tasks, seed))
+    return as_replayed(read_workflow(Path(application)))
 
 
 def over_the_bound(cell: Cell) -> float:
     """The makespan of one simulated run, or of the plan alone, over the lower bound."""
     workflow = _workflow(cell.application, cell.tasks, cell.seed)
     weather = WEATHERS[cell.weather]
-    platform = weather.platform(cell.nodes)
-    bound = bound_seconds(workflow, platform)
+    platform = suited(weather.platform(cell.nodes), workflow)
+    bound = lower_bound_seconds(workflow, platform)
     if cell.strategy == PLANNED:
         return heft_links_schedule(workflow, platform, {}).makespan_seconds / bound
-    (strategy,) = changed_strategies(cell.strategy, list(cell.changes))
-    simulation = Simulation(workflow, platform, strategy, cell.seed, estimates=weather.estimates)
+    simulation = Simulation(
+        workflow, platform, strategy_of(cell), cell.seed, estimates=weather.estimates
+    )
     if weather.faults != "none":
         inject(simulation, parse_faults(weather.faults), 1.5 * bound)
     return simulation.run().makespan_seconds / bound
 
 
-def bound_seconds(workflow: Workflow, platform: Platform) -> float:
-    """A lower bound: that of as many nodes, all as good as the best one."""
-    machines = platform.machines
-    return makespan_bounds(
-        workflow,
-        nodes=len(machines),
-        cores=max(machine.cores for machine in machines),
-        speed=max(machine.speed for machine in machines),
-        bandwidth_bytes_per_second=max(machine.down_bytes_per_second for machine in machines),
-        edge_bandwidth_bytes_per_second=platform.origin_bytes_per_second,
-    ).best_seconds
+def strategy_of(cell: Cell) -> Strategy:
+    """The strategy with its settings changed, and perhaps a part of another, as ``plan=adage``."""
+    parts = [change for change in cell.changes if change.partition("=")[0] in TAKEN]
+    settings = [change for change in cell.changes if change not in parts]
+    (strategy,) = changed_strategies(cell.strategy, settings)
+    for part, _, other in (change.partition("=") for change in parts):
+        strategy = replace(strategy, **{part: getattr(strategy_named(other), part)})
+    return strategy
 
 
-def measure(cells: Sequence[Cell]) -> dict[Cell, float]:
-    """Each cell's makespan over its bound; a line on stderr now and then."""
-    found: dict[Cell, float] = {}
+def suited(platform: Platform, workflow: Workflow) -> Platform:
+    """The platform with cores enough for every task, and disks that measured run times include."""
+    cores = cores_for(workflow)
+    machines = tuple(
+        replace(
+            machine,
+            cores=max(machine.cores, cores) if cores > CORES_DEFAULT else machine.cores,
+            disk_bytes_per_second=(
+                PAID_DISK if workflow.is_measured else machine.disk_bytes_per_second
+            ),
+        )
+        for machine in platform.machines
+    )
+    return replace(platform, machines=machines)
+
+
+def measure(cells: Sequence[Cell], jobs: int, keep: Path | None) -> dict[Cell, float]:
+    """Each cell's makespan over its bound, lightest cells first; a line on stderr now and then.
+
+    Results are added to the file ``keep``, and cells that the file has are not run again.
+    """
+    found = {cell: ratio for cell, ratio in _kept(keep) if cell in set(cells)}
+    todo = sorted({*cells} - {*found}, key=lambda cell: (cell.tasks * cell.nodes, str(cell)))
     began = perf_counter()
-    heavy_first = sorted(cells, key=lambda cell: -cell.nodes * cell.tasks)
-    for cell, ratio in called_on_all_cores(over_the_bound, heavy_first):
+    for count, (cell, ratio) in enumerate(called_on_all_cores(over_the_bound, todo, jobs), 1):
         found[cell] = ratio
-        if len(found) % 20 == 0 or len(found) == len(cells):
+        if keep is not None:
+            with keep.open("a") as file:
+                print(json.dumps(asdict(cell) | {"ratio": ratio}), file=file)
+        if count % 20 == 0 or count == len(todo):
             spent = perf_counter() - began
-            print(f"  {len(found)} of {len(cells)}, {spent:.0f} s", file=sys.stderr, flush=True)
+            print(f"  {count} of {len(todo)}, {spent:.0f} s", file=sys.stderr, flush=True)
+    return {cell: found[cell] for cell in cells}
+
+
+def _kept(keep: Path | None) -> list[tuple[Cell, float]]:
+    if keep is None or not keep.exists():
+        return []
+    found = []
+    for line in keep.read_text().splitlines():
+        record = json.loads(line)
+        ratio = record.pop("ratio")
+        found.append((Cell(**record | {"changes": tuple(record["changes"])}), ratio))
     return found
 
 
 def table_of(
-    title: str, cells: dict[Cell, float], columns: Sequence[str], nodes: Sequence[int]
+    title: str,
+    ratios: dict[Cell, float],
+    row_of: Callable[[Cell], str],
+    strategies: Sequence[str],
 ) -> Table:
-    """Applications and nodes down, strategies across; means over seeds."""
-    table = Table("application", "nodes", *columns, title=title)
-    means: dict[str, list[float]] = {column: [] for column in columns}
-    for application in dict.fromkeys(cell.application for cell in cells):
-        for count in nodes:
-            row = []
-            for column in columns:
-                same = [
+    """Rows down, nodes across; in each place the mean of every strategy, in their order."""
+    nodes = sorted({cell.nodes for cell in ratios})
+    rows = dict.fromkeys(map(row_of, ratios))
+
+    def means(row: str | None, count: int | None) -> str:
+        return " · ".join(
+            f"{fmean(same):.3f}" if same else "–"
+            for strategy in strategies
+            for same in [
+                [
                     ratio
-                    for cell, ratio in cells.items()
-                    if (cell.application, cell.nodes, cell.strategy) == (application, count, column)
+                    for cell, ratio in ratios.items()
+                    if cell.strategy == strategy
+                    and row in (None, row_of(cell))
+                    and count in (None, cell.nodes)
                 ]
-                means[column].append(fmean(same))
-                row.append(f"{means[column][-1]:.3f}")
-            table.add_row(application, str(count), *row)
-    table.add_row("mean", "", *(f"{fmean(means[column]):.3f}" for column in columns))
-    geometric = [exp(fmean(log(ratio) for ratio in means[column])) for column in columns]
-    table.add_row("geometric", "", *(f"{mean:.3f}" for mean in geometric))
+            ]
+        )
+
+    table = Table(
+        " · ".join(strategies),
+        *(f"{count} nodes" for count in nodes),
+        "all",
+        title=title,
+        box=box.MARKDOWN,
+    )
+    for row in rows:
+        table.add_row(row, *(means(row, count) for count in (*nodes, None)))
+    if len(rows) > 1:
+        table.add_row("all", *(means(None, count) for count in (*nodes, None)))
     return table
+
+
+def traces_in(directory: Path) -> list[str]:
+    """The traces below a directory, smallest file first, without other schemas of the same run."""
+    found = [
+        path
+        for pattern in ("dax/*.xml*", "wfformat/*.json")
+        for path in directory.glob(pattern)
+        if ".schema-" not in path.name
+    ]
+    if not found:
+        sys.exit(f"there are no traces in {directory}: give the directory with dax/ and wfformat/")
+    return [str(path) for path in sorted(found, key=lambda path: (path.stat().st_size, path.name))]
 
 
 def run(out: Console, *, quick: bool = False, given: argparse.Namespace | None = None) -> None:
     given = given or _parser().parse_args([])
-    seeds = SEEDS[:1] if quick else SEEDS
-    nodes = [int(count) for count in given.nodes.split(",")]
+    seeds = [int(seed) for seed in given.seeds.split(",")][: 1 if quick else None]
+    traces = traces_in(Path(given.traces)) if given.traces else None
+    every: dict[Cell, float] = {}
     for name in given.weather or WEATHERS:
         weather = WEATHERS[name]
-        known = weather.estimates == EXACT and weather.faults == "none"
-        columns = [*given.strategies.split(","), *([PLANNED] if known else [])]
+        strategies = [*given.strategies.split(","), *([PLANNED] if weather.can_be_planned else [])]
         cells = [
-            Cell(application, given.tasks, count, name, column, seed, tuple(given.set))
-            for application in given.applications.split(",")
-            for count in nodes
-            for column in columns
+            Cell(application, given.tasks, int(count), name, strategy, seed, tuple(given.set))
+            for application in traces or given.applications.split(",")
+            for count in given.nodes.split(",")
+            for strategy in strategies
             for seed in seeds
         ]
         print(f"--- {weather.title}", file=sys.stderr, flush=True)
-        out.print(table_of(weather.title, measure(cells), columns, nodes))
+        ratios = measure(cells, given.jobs, given.keep)
+        out.print(
+            table_of(weather.title, ratios, lambda cell: Path(cell.application).name, strategies)
+        )
+        every |= ratios
+    if len({cell.weather for cell in every}) > 1:
+        strategies = list(dict.fromkeys(cell.strategy for cell in every))
+        out.print(table_of("means", every, lambda cell: WEATHERS[cell.weather].title, strategies))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.schedules")
     parser.add_argument("weather", nargs="*", choices=[[], *WEATHERS])
-    parser.add_argument("--quick", action="store_true", help="one seed")
+    parser.add_argument("--quick", action="store_true", help="the first seed only")
     parser.add_argument("--strategies", default=OURS)
     parser.add_argument("--applications", default=",".join(APPLICATIONS))
-    parser.add_argument("--nodes", default=",".join(map(str, NODES)))
+    parser.add_argument(
+        "--traces",
+        nargs="?",
+        const=TRACES,
+        metavar="DIRECTORY",
+        help=f"the traces below this directory ({TRACES}) instead of made applications",
+    )
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    add_options(parser)
     return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--nodes", default=",".join(map(str, NODES)))
+    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
+    parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one for each core")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="add results to this file, and do not run what it has; after a change of the code, "
+        "begin a new one",
+    )
 
 
 if __name__ == "__main__":
     options = _parser().parse_args()
-    run(Console(width=110), quick=options.quick, given=options)
+    run(Console(width=200), quick=options.quick, given=options)

@@ -229,3 +229,4 @@ class World:
     disk: Disk
     runner: Runner
     emit: Emit
+    speed: float = 1.0  # of the machine: a task estimated at 10 s takes 5 s at a speed of 2

@@ -2,6 +2,7 @@
 
 import signal
 from multiprocessing import active_children
+from os import getpid
 
 import pytest
 
@@ -11,6 +12,10 @@ from dataward.api.all_cores import called_on_all_cores
 
 def doubled(number: int) -> int:
     return 2 * number
+
+
+def process_of(_number: int) -> int:
+    return getpid()
 
 
 def answer_zero_only(number: int) -> int:
@@ -54,3 +59,8 @@ def test_who_stops_early_ends_the_calls_under_way(monkeypatch: pytest.MonkeyPatc
     results.close()
 
     assert set(active_children()) - before == set()
+
+
+def test_on_one_core_the_calls_are_made_in_this_process() -> None:
+    assert list(called_on_all_cores(process_of, [1, 2], cores=1)) == [(1, getpid()), (2, getpid())]
+    assert getpid() not in dict(called_on_all_cores(process_of, [1, 2], cores=2)).values()

@@ -10,6 +10,7 @@ from dataward.node.attempts import UnderWay
 from dataward.node.forecast import (
     OVERDUE_SHARE,
     cores_free_in,
+    expected_seconds,
     late_after_seconds,
     overrun_seconds,
     remaining_seconds,
@@ -104,7 +105,17 @@ def test_a_task_of_which_nothing_is_known_is_hardly_ever_late() -> None:
 
 
 def test_what_was_not_estimated_is_never_overrun() -> None:
-    assert overrun_seconds(an_attempt(60.0), 100.0) == 40.0
-    assert overrun_seconds(an_attempt(60.0), 50.0) == 0.0
-    assert overrun_seconds(an_attempt(60.0, spread=inf), 1000.0) == 0.0
-    assert overrun_seconds(an_attempt(60.0, started_at=None), 1000.0) == 0.0
+    assert overrun_seconds(an_attempt(60.0), 100.0, NOTHING) == 40.0
+    assert overrun_seconds(an_attempt(60.0), 50.0, NOTHING) == 0.0
+    assert overrun_seconds(an_attempt(60.0, spread=inf), 1000.0, NOTHING) == 0.0
+    assert overrun_seconds(an_attempt(60.0, started_at=None), 1000.0, NOTHING) == 0.0
+
+
+def test_what_runs_on_a_slow_machine_as_long_as_it_must_there_is_not_late() -> None:
+    slow = LearnedTimes(speed=0.5)
+    entry = a_queue_entry(seconds=60.0, spread=0.0)
+
+    assert expected_seconds(entry, slow) == 120.0
+    assert late_after_seconds(entry, slow) == pytest.approx(144.0)
+    assert overrun_seconds(an_attempt(60.0), 100.0, slow) == 0.0
+    assert overrun_seconds(an_attempt(60.0), 130.0, slow) == 10.0

@@ -186,3 +186,12 @@ def test_what_is_unknown_is_learned() -> None:
 
     assert times.expected_seconds(GUESS, "sort") == 40.0
     assert LearnedTimes().expected_seconds(GUESS, "sort") == UNKNOWN_SECONDS
+
+
+def test_estimates_that_hold_for_the_speed_of_the_machine_need_no_correction() -> None:
+    times = LearnedTimes(speed=0.5)
+
+    times.learn("sort", 20.0, estimated_seconds=10.0)
+
+    assert times.factor("sort") == 1.0
+    assert times.expected_seconds(Estimate(30.0, ROUGH), "sort") == 60.0

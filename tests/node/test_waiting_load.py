@@ -155,3 +155,14 @@ def test_weighing_looks_only_at_types_that_have_run_and_wait() -> None:
     assert times.asked == 2  # type7, and all others together
     expected = 2.0 * times.factor("type7") + 999 * 2.0 * times.factor("type8")
     assert load.seconds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("spread", [CERTAIN, ROUGH])
+def test_on_a_slow_machine_the_same_tasks_are_more_load(spread: float) -> None:
+    tasks = [entry(seconds=2.0, spread=spread), entry(task="u", seconds=3.0, spread=spread)]
+
+    load = a_load(*tasks, times=LearnedTimes(speed=0.5))
+    assert load.seconds == 10.0
+
+    load.remove(tasks[1])
+    assert load.seconds == 4.0

@@ -28,18 +28,20 @@ def deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def called_on_all_cores(
-    function: Callable[[A], R], arguments: Sequence[A]
+    function: Callable[[A], R], arguments: Sequence[A], cores: int = 0
 ) -> Iterator[tuple[A, R]]:
     """Each argument with its result, as soon as that is there; begun in the order given.
 
-    Whoever stops before the end, or is interrupted, ends the calls under way.
+    ``cores`` limits the processes; 0: as many as there are cores. With one, the calls are made in
+    this process. Whoever stops before the end, or is interrupted, ends the calls under way.
     """
-    if len(arguments) <= 1 or cores_here() == 1:
+    processes = min(cores or cores_here(), len(arguments))
+    if processes <= 1:
         for argument in arguments:
             yield argument, function(argument)
         return
     before = set(active_children())
-    pool = ProcessPoolExecutor(min(cores_here(), len(arguments)), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
         with deaf_to_ctrl_c():
             waiting = {pool.submit(function, argument): argument for argument in arguments}

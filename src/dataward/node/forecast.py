@@ -26,11 +26,11 @@ def remaining_seconds(attempt: UnderWay, now: float, times: LearnedTimes) -> flo
     return expected - elapsed if elapsed <= expected else OVERDUE_SHARE * elapsed
 
 
-def overrun_seconds(attempt: UnderWay, now: float) -> float:
+def overrun_seconds(attempt: UnderWay, now: float, times: LearnedTimes) -> float:
     """By how much an attempt that runs has taken longer than was estimated."""
     if attempt.started_at is None or attempt.has_run or attempt.entry.spread == inf:
         return 0.0
-    return max(now - attempt.started_at - attempt.entry.seconds, 0.0)
+    return max(now - attempt.started_at - attempt.entry.seconds / times.speed, 0.0)
 
 
 def cores_free_in(
@@ -62,9 +62,10 @@ def late_after_seconds(entry: QueueEntry, times: LearnedTimes) -> float:
     """After how many seconds of running a task is late.
 
     That is when nineteen of twenty tasks with such an estimate would have ended. The estimate is
-    the one that was given, and not what this node makes of it: a slow node knows that it is slow.
+    the one that was given for this machine, and not what the node has learned: a node that has
+    become slow knows it.
     """
-    given = estimate_of(entry.seconds, entry.spread)
+    given = times.here(estimate_of(entry.seconds, entry.spread))
     learned = times.estimate(entry.task_type)
     known: Estimate = given if given.spread <= learned.spread else learned
     return known.seconds * max(1 + LATE_SHARE, exp(min(2 * known.spread, 20.0)))

@@ -1,6 +1,7 @@
 """What a node has learned of run times from the tasks that it has run.
 
 Run times are those of this node: a task takes longer on a slow machine, and its load should say so.
+Estimates are those of a machine of speed 1.
 """
 
 from collections.abc import Iterator
@@ -59,7 +60,8 @@ class LearnedTimes:
     The mean of all tasks stands in for a type that has not run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, speed: float = 1.0) -> None:
+        self.speed = speed  # of this node's machine
         self._all = _Learned()
         self._by_type: dict[str, _Learned] = {}  # in the order in which they first ran
         self.types_seen = 0  # how many have come to be known, with those forgotten since
@@ -72,6 +74,10 @@ class LearnedTimes:
         """The types that have come to be known since so many were, the latest first."""
         return islice(reversed(self._by_type), self.types_seen - seen)
 
+    def here(self, given: Estimate) -> Estimate:
+        """An estimate as it holds on this node's machine."""
+        return given if self.speed == 1.0 else Estimate(given.seconds / self.speed, given.spread)
+
     def learn(self, task_type: str, seconds: float, estimated_seconds: float = 0.0) -> None:
         """Record how long a completed task ran, and its estimate, if it had one."""
         learned = self._by_type.get(task_type)
@@ -83,7 +89,7 @@ class LearnedTimes:
         seconds = max(seconds, LEAST_SECONDS)
         error = None
         if estimated_seconds > 0:
-            error = log(seconds / max(estimated_seconds, LEAST_SECONDS))
+            error = log(seconds / max(estimated_seconds / self.speed, LEAST_SECONDS))
         learned.add(seconds, error)
         self._all.add(seconds, error)
 
@@ -125,6 +131,7 @@ class LearnedTimes:
 
     def expected_seconds(self, given: Estimate, task_type: str) -> float:
         """How long a task of this type should run, by its own estimate and by what was learned."""
+        given = self.here(given)
         if given.spread == 0:
             return given.seconds
         if given.spread < inf:

@@ -234,7 +234,8 @@ class OfferMover:
     def _behind_seconds(self) -> float:
         """How far this node is behind what was estimated of the tasks that it has run and runs."""
         state, now = self.parts.state, self.parts.world.kernel.now()
-        overdue = sum(overrun_seconds(attempt, now) for attempt in state.attempts.under_way())
+        under_way = state.attempts.under_way()
+        overdue = sum(overrun_seconds(attempt, now, state.times) for attempt in under_way)
         return (state.overrun_seconds + overdue) / self.parts.world.cores
 
     async def _move(self, chosen: Mapping[TaskId, NodeId], offered: Sequence[QueueEntry]) -> None:

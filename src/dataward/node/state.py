@@ -29,7 +29,7 @@ class NodeState:
         load: LoadMeasure = LoadMeasure.SECONDS,
     ) -> None:
         self.identity = Identity(world.node, world.incarnation)
-        self.times = LearnedTimes()
+        self.times = LearnedTimes(world.speed)
         self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order, load, self.times)
         self.pool = Pool(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
@@ -78,7 +78,7 @@ class NodeState:
         """
         is_guess = task.estimated_spread == inf
         if not is_guess:
-            self.overrun_seconds += seconds - task.estimated_seconds
+            self.overrun_seconds += seconds - task.estimated_seconds / self.times.speed
         self.times.learn(task.type, seconds, 0.0 if is_guess else task.estimated_seconds)
         self.queue.weigh_again()
 

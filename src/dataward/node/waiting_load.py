@@ -86,9 +86,9 @@ class WaitingLoad:
     def add(self, entry: QueueEntry) -> None:
         self._tasks += 1
         if _is_certain(entry):
-            self._certain_seconds += entry.seconds
+            self._certain_seconds += entry.seconds / self._times.speed
             return
-        given = estimate_of(entry.seconds, entry.spread)
+        given = self._times.here(estimate_of(entry.seconds, entry.spread))
         waiting = self._waiting.get(entry.task_type)
         if waiting is None:
             waiting = self._waiting[entry.task_type] = _Waiting()
@@ -107,9 +107,9 @@ class WaitingLoad:
             self._strange = _Waiting()
             return
         if _is_certain(entry):
-            self._certain_seconds -= entry.seconds
+            self._certain_seconds -= entry.seconds / self._times.speed
             return
-        given = estimate_of(entry.seconds, entry.spread)
+        given = self._times.here(estimate_of(entry.seconds, entry.spread))
         waiting = self._waiting[entry.task_type]
         self._change(waiting, entry, given, -1)
         if not waiting.tasks:

@@ -287,6 +287,7 @@ class Simulation:
             disk=SimDisk(machine, self.fabric, self._truth),
             runner=SimRunner(machine, self.task_failures, self._truth),
             emit=self.emit,
+            speed=machine.spec.speed,
         )
 
     # --- inputs ----------------------------------------------------------------------------------
