@@ -7,7 +7,7 @@
 -- cmsgpack writes 3.0 as 3, which msgspec reads back as 3.0 where a float belongs.
 
 -- Set by each call: while a library is loaded, the server does not let it have them.
-local call, pack, unpack_all, concat, char
+local call, pack, unpack_all, unpack_some, concat, char
 
 local FINAL = { complete = true, failed = true, removed = true }
 local IN_VAIN = { failed = true, removed = true }
@@ -32,15 +32,14 @@ local function array_header(count)
   return "\221" .. big_endian_16(math.floor(count / 65536)) .. big_endian_16(count % 65536)
 end
 
--- A map from packed keys and values; cmsgpack would write an empty table as an array.
-local function packed_map(values)
-  local parts, count = { "" }, 0
-  for name, value in pairs(values) do
-    count = count + 1
-    parts[count + 1] = pack(name, value)
-  end
-  parts[1] = "\223" .. big_endian_16(math.floor(count / 65536)) .. big_endian_16(count % 65536)
-  return concat(parts)
+-- A map of entries that are packed already; cmsgpack would write an empty table as an array.
+local function packed_map(entries)
+  return "\223" .. big_endian_16(math.floor(#entries / 65536)) .. big_endian_16(#entries % 65536)
+    .. concat(entries)
+end
+
+local function packed_array(values)
+  return array_header(#values) .. concat(values)
 end
 
 -- The answer of this type from ``count`` fields that are packed already, each name before its value.

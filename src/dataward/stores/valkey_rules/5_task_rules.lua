@@ -34,7 +34,8 @@ local function standing(record, granted, files)
     local _, input_copies = all_heard(record)
     local inputs = spec_of(record).inputs
     fields = fields
-      .. pack("copies", known_copies(record), "inputs", inputs, "input_copies", input_copies)
+      .. pack("copies", known_copies(record), "inputs", inputs, "input_copies")
+      .. input_copies
     count = count + 3
   end
   return answer_of("Standing", count, fields)
@@ -148,9 +149,9 @@ function rules.Begin(op, now)
   end
   local notices, copies = all_heard(record)
   local spec = pack("spec") .. packed_spec(op.task)
-  local parents = pack("parents") .. packed_map(notices)
-  local fields = pack("generation", record.generation + 1, "copies", copies)
-  return answer_of("Begun", 4, spec .. fields .. parents)
+  local generation = pack("generation", record.generation + 1)
+  local heard = pack("parents") .. notices .. pack("copies") .. copies
+  return answer_of("Begun", 4, spec .. generation .. heard)
 end
 
 function rules.Advance(op)
@@ -283,7 +284,7 @@ local function remove_unless_final(record, now)
     return
   end
   if record.state ~= "waiting" then
-    hold(record, spec_of(record).preferred) -- where the task waits, unless a rule sent it away
+    hold(record, preferred_of(record)) -- where the task waits, unless a rule sent it away
   end
   end_in_vain(record, "removed", now)
 end
@@ -344,9 +345,8 @@ function rules.Notify(op, now)
   local news = {}
   if op.generation >= known then
     for i, copy in ipairs(op.copies) do
-      local place = found[i + 2] and unpack_all(found[i + 2]) or next_place()
-      news[#news + 1] = "c" .. copy[1]
-      news[#news + 1] = pack(place, copy)
+      local place = found[i + 2] and place_of(found[i + 2]) or next_place()
+      add_input_copy(news, place, copy)
     end
   end
   if op.generation > known then
@@ -542,10 +542,14 @@ function rules.Recount(op)
     for _, id in ipairs(call("LRANGE", submitted, first, stop - shard.forgotten - 1)) do
       local record = find_task(id)
       if record and not FINAL[record.state] then
-        found[#found + 1] = "\146" .. pack(id) .. packed_map(missing(record))
+        local entries = {}
+        for parent, generation in pairs(missing(record)) do
+          entries[#entries + 1] = pack(parent, generation)
+        end
+        found[#found + 1] = "\146" .. pack(id) .. packed_map(entries)
       end
     end
   end
   local fields = pack("shard", op.shard, "cursor", stop < last and stop or -1, "tasks")
-  return answer_of("Page", 3, fields .. array_header(#found) .. concat(found))
+  return answer_of("Page", 3, fields .. packed_array(found))
 end

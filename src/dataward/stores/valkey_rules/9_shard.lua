@@ -13,7 +13,8 @@ local function time_of(asked)
 end
 
 local function find_tools()
-  call, pack, unpack_all = redis.call, cmsgpack.pack, cmsgpack.unpack
+  call, pack = redis.call, cmsgpack.pack
+  unpack_all, unpack_some = cmsgpack.unpack, cmsgpack.unpack_limit
   concat, char = table.concat, string.char
 end
 
@@ -53,7 +54,7 @@ local function apply(keys, args)
   if not is_well then
     error(trouble)
   end
-  return "\147" .. pack(shard.epoch, shard.run) .. array_header(#answers) .. concat(answers)
+  return "\147" .. pack(shard.epoch, shard.run) .. packed_array(answers)
 end
 
 -- How many of each thing the shard keeps that must be 0 when every task has ended. It reads all
