@@ -46,8 +46,8 @@ local function preferred_of(record)
   return unpack_spec(packed_spec(record.id)).preferred
 end
 
--- The first fields of a TaskSpec, after the three bytes that say how many there are: reading only
--- these takes half the time.
+-- The first fields of a TaskSpec, after the three bytes that say how many there are. The others are
+-- not needed, and so not read.
 local function spec_of(record)
   local _, _, _, parents, children, inputs, outputs =
     unpack_some(packed_spec(record.id), 6, 3)
@@ -85,7 +85,7 @@ end
 -- One hash for each task: "n" and a parent has its notice, "r" and a parent the generation required
 -- of it, "c" and a file the place of its input copy among the others, its node and its size, "d" and
 -- a file the digest. A server keeps a hash in one piece as long as no value is longer than 64 bytes,
--- which takes two thirds of the memory; so the digest is a value of its own.
+-- which takes less memory; so the digest is a value of its own.
 
 local PLACE_DIGITS = 16
 
