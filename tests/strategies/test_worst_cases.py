@@ -1,6 +1,6 @@
 """Where our strategy was found to be worst: it gets no worse there (docs/worst.md).
 
-`worst_cases.json` has ten instances of `python -m bench.worst` and, of each, the ratio of our
+`worst_cases.json` has what `python -m bench.worst` found and, of each instance, the ratio of our
 makespan to the best of the others that is reached now.
 """
 
