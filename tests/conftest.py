@@ -6,13 +6,9 @@ children would ignore them as well.
 """
 
 import signal
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
-
-from valkey_servers import RunningServer, a_cluster, a_server, program_of
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -32,22 +28,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for name, value in report.user_properties:
             if name == "told":
                 terminalreporter.write_line(value)
-
-
-@pytest.fixture(scope="session")
-def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One for all tests of a process; each test empties it first."""
-    with a_server(program_of("any"), tmp_path_factory.mktemp("valkey")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with a_server(program_of("redis"), tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def valkey_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningServer]]:
-    with a_cluster(program_of("any"), tmp_path_factory.mktemp("cluster")) as servers:
-        yield servers

@@ -34,7 +34,7 @@ def test_a_task_that_stores_its_outputs_has_no_core_and_is_not_behind() -> None:
     attempt.finish_run()
 
     assert cores_free_in([attempt], 1, 10.0, NOTHING) == [0.0]
-    assert overrun_seconds(attempt, 100.0) == 0.0
+    assert overrun_seconds(attempt, 100.0, NOTHING) == 0.0
 
 
 def test_a_running_task_still_takes_what_is_left_of_its_estimate() -> None:
