@@ -1,6 +1,7 @@
 """Workflows simulated from Python: the same kind of report as of a real run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from dataward import WorkflowBuilder, generate, write_workflow
 from dataward.cli.main import main
 from dataward.errors import SettingError
 from dataward.model.events import TaskFinished
+from dataward.model.platform import Machine, Platform
 from dataward.runs.run_directory import RunState
 
 
@@ -90,6 +92,19 @@ def test_a_node_alone_has_the_inputs_and_several_fetch_them():
 
     assert alone.summary.makespan_seconds == pytest.approx(1.0, abs=0.1)
     assert of_two.summary.makespan_seconds == pytest.approx(2.0, abs=0.1)
+
+
+def test_a_run_that_only_moves_a_giant_file_is_not_taken_for_stuck():
+    """The lower bound of such a run is 0."""
+    wf = WorkflowBuilder("giant")
+    wf.file("x", 100 * 10**12)
+    wf.task("a", outputs=["x"], runtime_seconds=0.0)
+    for name in ("b", "c"):
+        wf.task(name, inputs=["x"], runtime_seconds=0.0)
+    machine = Machine("n", capacity_bytes=1e15, disk_bytes_per_second=1e15)
+    nodes = tuple(replace(machine, id=f"n{i}") for i in range(2))
+
+    assert dataward.simulate(wf, platform=Platform(nodes), strategy="random", seed=1).is_complete
 
 
 def test_the_bound_is_that_of_the_truth_whatever_is_known_beforehand():

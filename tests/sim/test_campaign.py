@@ -55,6 +55,11 @@ HASTY = {"lease_seconds": 10.0, "validation_seconds": 5.0}
 # --- all at once ---------------------------------------------------------------------------------
 
 
+def test_a_run_that_moves_a_giant_file_to_its_end_is_not_stuck() -> None:
+    """No task takes any time there, but 96 GB need 13 minutes once a node has room for them."""
+    assert try_seed(20217, "dataward", "chaos", Workflows.ODD).problem == ""
+
+
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("faults", ["chaos", "crashes"])
 def test_a_seed_holds(faults: str, seed: int) -> None:

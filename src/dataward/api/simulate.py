@@ -23,7 +23,7 @@ from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.run_directory import ended_state
 from dataward.sim.faults import inject, parse_faults
-from dataward.sim.simulation import Removal, Simulation
+from dataward.sim.simulation import Removal, Simulation, moving_seconds
 from dataward.strategies.registry import DEFAULT
 from dataward.strategies.strategy import Strategy
 
@@ -161,7 +161,8 @@ def simulated(
         seed,
         [progress.add, tally.add, *sinks],
         retries=retries,
-        time_limit_seconds=PATIENCE * bound + 1000 * strategy.settings.lease_seconds,
+        time_limit_seconds=PATIENCE * (bound + strategy.settings.lease_seconds)
+        + 10 * moving_seconds(workflow, platform),
         estimates=estimates,
         removals=removals,
     )

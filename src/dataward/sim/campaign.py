@@ -32,7 +32,7 @@ from dataward.sim.healing import (
 )
 from dataward.sim.healing_bounds import HealedRun, check_healing
 from dataward.sim.invariants import Checker, InvariantBroken
-from dataward.sim.simulation import Removal, Simulation, SimulationResult
+from dataward.sim.simulation import Removal, Simulation, SimulationResult, moving_seconds
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
 
@@ -80,7 +80,9 @@ def run_trial(
         earlier=earlier,
         estimates=estimates,
         removals=removals,
-        time_limit_seconds=100 * horizon + PATIENCE * lease,
+        time_limit_seconds=100 * horizon
+        + PATIENCE * lease
+        + 10 * moving_seconds(workflow, platform),
         repairs_per_flow_max=seeded(seed, "fair share").choice((0.0, 1.0)),
     )
     checker = checker_of(simulation)

@@ -66,6 +66,16 @@ class SimulationResult:
     removed: int = 0
 
 
+def moving_seconds(workflow: Workflow, platform: Platform) -> float:
+    """How long it takes to move the inputs of all tasks one by one over the slowest link.
+
+    A lower bound on the makespan leaves out files between tasks. So for a time after which a run
+    counts as stuck, the time for these has to be added.
+    """
+    rates = [min(m.down_bytes_per_second, m.up_bytes_per_second) for m in platform.machines]
+    return float(workflow.input_bytes().sum()) / min(*rates, platform.site_bytes_per_second)
+
+
 class Removal(NamedTuple):
     """A task that is removed so long after the run began, with all that depend on it."""
 
