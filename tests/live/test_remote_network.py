@@ -52,6 +52,7 @@ class Cutter:
         self._cuts = cuts
         self.connections = 0
         self.passed_bytes = 0
+        self.is_under_way = asyncio.Event()  # set when 1 MiB has passed
 
     async def start(self) -> str:
         self._server = await asyncio.start_server(self._pass_on, HOST, 0)
@@ -82,6 +83,8 @@ class Cutter:
                 writer.write(chunk)
                 await writer.drain()
                 self.passed_bytes += len(chunk)
+                if self.passed_bytes >= 1 << 20:
+                    self.is_under_way.set()
 
 
 @pytest.fixture
@@ -140,8 +143,7 @@ def test_a_file_that_is_made_again_while_it_comes_does_not_come(world, cutter_be
 
     async def fetch_amid() -> None:
         fetching = asyncio.ensure_future(world.networks["n1"].fetch(InputFile("a", 1, "t"), "n0"))
-        while cutter.passed_bytes < 1 << 20:
-            await asyncio.sleep(0)
+        await cutter.is_under_way.wait()
         await world.disks["n0"].store_outputs(world.write("n0", "u", a=other))
         await fetching
 
@@ -156,8 +158,7 @@ def test_a_fetch_cancelled_on_its_way_leaves_nothing_behind(world, cutter_before
 
     async def cancel() -> None:
         fiber = world.kernel.spawn(world.networks["n1"].fetch(file, "n0"))
-        while cutter.passed_bytes < 1 << 20:
-            await asyncio.sleep(0)
+        await cutter.is_under_way.wait()
         fiber.cancel()
         with pytest.raises(FiberCancelled):
             await fiber.join()
