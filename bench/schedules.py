@@ -27,7 +27,6 @@ from rich.table import Table
 from dataward import generate
 from dataward.api.all_cores import called_on_all_cores
 from dataward.api.simulate import CORES_DEFAULT, PAID_DISK, cores_for, lower_bound_seconds
-from dataward.api.strategy import changed_strategies
 from dataward.formats.read import read_workflow
 from dataward.model.platform import Machine, Platform, uniform_platform
 from dataward.model.replay import as_replayed
@@ -36,6 +35,7 @@ from dataward.plan.estimates import EXACT, UNKNOWN, Estimates
 from dataward.plan.heft_links import heft_links_schedule
 from dataward.sim.faults import inject, parse_faults
 from dataward.sim.simulation import Simulation
+from dataward.strategies.choosing import changed_strategies
 from dataward.strategies.registry import strategy_named
 from dataward.strategies.strategy import Strategy
 

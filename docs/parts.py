@@ -5,7 +5,7 @@ Run it after a strategy has come or changed: `python docs/parts.py`. A test comp
 
 from pathlib import Path
 
-from dataward.api.strategy import parts_of
+from dataward.strategies.choosing import parts_of
 from dataward.strategies.registry import STRATEGIES
 
 PAGE = Path(__file__).parent / "strategies.md"

@@ -7,13 +7,13 @@ import pytest
 from builders import a_diamond
 from cli.conftest import Dataward
 from dataward import write_workflow
-from dataward.api.settings import values_of
-from dataward.api.strategy import PARTS, changed_strategy, settings_of
 from dataward.cli.exit_codes import ExitCode
 from dataward.errors import SettingError
+from dataward.model.settings import values_of
 from dataward.node.giving import Giving
 from dataward.node.neighbourhood import Neighbourhood
 from dataward.node.settings import NodeSettings
+from dataward.strategies.choosing import PARTS, changed_strategy, settings_of
 from dataward.strategies.registry import STRATEGIES
 from dataward.strategies.strategy import Strategy
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from dataward.api.strategy import changed_strategy
 from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptBegan, Occasion, TaskPlaced
 from dataward.model.platform import Placement, uniform_platform
 from dataward.model.workflow import Workflow
+from dataward.strategies.choosing import changed_strategy
 from dataward.strategies.registry import STRATEGIES
 from sim.small_runs import MB, Run, simulate
 

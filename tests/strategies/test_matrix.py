@@ -5,7 +5,6 @@ from math import inf
 
 import pytest
 
-from dataward.api.strategy import changed_strategy
 from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import AttemptBegan, Occasion, PolicyChanged, TaskPlaced
@@ -14,6 +13,7 @@ from dataward.model.workflow import Workflow
 from dataward.node.flexible import FlexibleStealing
 from dataward.node.ready_queue import LoadMeasure, TakeOrder
 from dataward.node.switching import SwitchingStealing
+from dataward.strategies.choosing import changed_strategy
 from dataward.strategies.registry import STRATEGIES
 from sim.small_runs import MB, Run, equal_tasks, simulate
 

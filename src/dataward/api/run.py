@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataward.api.settings import change_settings, check_names, is_setting_of, values_of
-from dataward.api.strategy import changed_strategy, found_strategy, settings_of
 from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
 from dataward.live.fitting import check_settable, fitted, why_useless
@@ -20,6 +18,7 @@ from dataward.live.slice import Slice
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Event
 from dataward.model.parameters import with_parameters
+from dataward.model.settings import change_settings, check_names, is_setting_of, values_of
 from dataward.model.workflow import Workflow
 from dataward.model.wrapping import wrapped
 from dataward.plan.adage import check_width
@@ -31,6 +30,7 @@ from dataward.runs.programs import with_programs
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.run_options import RunOptions
 from dataward.runs.selection import asked_for
+from dataward.strategies.choosing import changed_strategy, found_strategy, settings_of
 from dataward.strategies.registry import DEFAULT
 from dataward.strategies.strategy import Strategy
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from dataward.api.report import RunReport
-from dataward.api.strategy import chosen_strategy
 from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
 from dataward.model.builder import WorkflowBuilder
@@ -24,6 +23,7 @@ from dataward.reports.run_summary import RunTally
 from dataward.runs.run_directory import ended_state
 from dataward.sim.faults import inject, parse_faults
 from dataward.sim.simulation import Removal, Simulation, moving_seconds
+from dataward.strategies.choosing import chosen_strategy
 from dataward.strategies.registry import DEFAULT
 from dataward.strategies.strategy import Strategy
 

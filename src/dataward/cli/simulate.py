@@ -80,7 +80,6 @@ def simulate_command(
     Strategies:
     """
     from dataward.api.simulate import cores_for, equal_nodes, lower_bound_seconds, parse_removals
-    from dataward.api.strategy import changed_strategies
     from dataward.cli.output import (
         check_spares,
         print_json,
@@ -100,6 +99,7 @@ def simulate_command(
     from dataward.model.quantities import parse_bandwidth
     from dataward.plan.estimates import parse_estimates
     from dataward.sim.faults import parse_faults
+    from dataward.strategies.choosing import changed_strategies
 
     chosen = changed_strategies(strategy, set_ or [])
     if len(chosen) > 1 and events:

@@ -18,9 +18,9 @@ def strategies_command(
     - `dataward strategies`
     - `dataward simulate montage.json --strategy all`
     """
-    from dataward.api.strategy import parts_of, settings_of
     from dataward.cli.output import print_json
     from dataward.cli.tables import print_table
+    from dataward.strategies.choosing import parts_of, settings_of
     from dataward.strategies.registry import STRATEGIES
 
     if json:

@@ -280,9 +280,10 @@ class AsyncioKernel:
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=self._loop_factory) as runner:
-            return runner.run(self._run(main))
+            return runner.run(self.run_within(main))
 
-    async def _run(self, main: Coroutine[Any, Any, T]) -> T:
+    async def run_within(self, main: Coroutine[Any, Any, T]) -> T:
+        """As `run`, in the loop that is running, which may have other kernels as well."""
         fiber = self.spawn(main, "main")
         self._main = fiber
         try:

@@ -50,7 +50,7 @@ class Place:
     modified_ns: int = 0  # when its content was written; 0: not known
 
 
-class _Source(NamedTuple):
+class Provenance(NamedTuple):
     """A file's owner, and whether a task here wrote it, as in `StoredFile`."""
 
     owner: str
@@ -81,7 +81,7 @@ class DepotDisk:
         for place in self._places.values():
             if not place.outside:
                 self._users[place.path] = self._users.get(place.path, 0) + 1
-        self._sources: dict[FileId, _Source] = {}  # of files stored since this disk was opened
+        self._sources: dict[FileId, Provenance] = {}  # of files stored since this disk was opened
         self._written: dict[TaskId, tuple[Written, ...]] = {}
         self._unsynced: list[str] = []
         self._syncs: list[asyncio.Future[None]] = []  # under way
@@ -93,7 +93,7 @@ class DepotDisk:
         """The stored files; one from before this disk was opened counts as a workflow's input."""
         found: list[StoredFile] = []
         for file, place in self._places.items():
-            owner, written = self._sources.get(file) or _Source(file, False)
+            owner, written = self._sources.get(file) or Provenance(file, False)
             found.append(StoredFile(file, place.size_bytes, owner, written, place.digest))
         return found
 
@@ -126,7 +126,7 @@ class DepotDisk:
             for path in (*(place.path for place in places), *(one.path for one in outputs)):
                 self._backlog.add(partial(_remove, path))
             raise
-        source = _Source(task.id, True)
+        source = Provenance(task.id, True)
         for written, place in zip(outputs, places, strict=True):
             if written.digest:
                 self._unsynced.append(place.path)
@@ -151,7 +151,7 @@ class DepotDisk:
             except OSError:
                 self._backlog.add(partial(_remove, place.path))
                 return False
-        self._add(file.id, place, _Source(task, True))
+        self._add(file.id, place, Provenance(task, True))
         return True
 
     async def _store_large(self, path: str) -> tuple[str, str]:
@@ -254,7 +254,7 @@ class DepotDisk:
             except OSError as error:
                 problem = error.strerror or str(error)
                 raise TransferFailed(f"{file!r} cannot be copied: {problem}") from error
-        self._add(file, place, _Source(owner, False))
+        self._add(file, place, Provenance(owner, False))
         return place
 
     def path_for_incoming(self) -> str:
@@ -268,7 +268,7 @@ class DepotDisk:
         """Move a file that has come whole into the depot. Raises OSError."""
         word = os.path.basename(place.path)
         own = put_in_depot(place.path, self.directory, place.digest, word)
-        self._add(file, replace(place, path=own), _Source(owner, False))
+        self._add(file, replace(place, path=own), Provenance(owner, False))
 
     def _linked(self, place: Place) -> Place:
         """A second name, in this depot, for a file of another depot. Raises OSError."""
@@ -277,7 +277,7 @@ class DepotDisk:
         os.link(place.path, own)
         return replace(place, path=own)
 
-    def _add(self, file: FileId, place: Place, source: _Source) -> None:
+    def _add(self, file: FileId, place: Place, source: Provenance) -> None:
         known = self._places.get(file)
         if known is not None and known.path != place.path:
             self.remove(file)  # the file was made again: the older copy goes

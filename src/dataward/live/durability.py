@@ -21,13 +21,15 @@ def sync_path(path: str) -> None:
         os.close(file)
 
 
-def replace_content(path: Path, content: bytes) -> None:
-    """Replace a file's content, or make the file. Raises OSError.
+def replace_content(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Replace a file's content, or make the file, with this mode at most. Raises OSError.
 
     Whatever happens, the file has its old content or the new; when this returns, it has the new.
     """
     draft = path.with_name(path.name + ".new")
-    with open(draft, "wb") as file:
+    with suppress(FileNotFoundError):
+        draft.unlink()  # it might have another mode
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""A strategy's settings for nodes that share one process with their store."""
+"""A strategy's settings for nodes that share one process with their store, or that share a LAN."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -48,6 +48,22 @@ def fitted(
     )
     is_idle = isinstance(strategy.mover, Giving) and not several
     return replace(strategy, settings=settings, mover=Staying() if is_idle else strategy.mover)
+
+
+def fitted_to_network(strategy: Strategy, lease_seconds: float) -> Strategy:
+    """The strategy with leases and batches that suit hosts on one network.
+
+    A quarter of the lease passes between renewals, so that two may be lost.
+    """
+    settings: NodeSettings = replace(
+        strategy.settings,
+        lease_seconds=lease_seconds,
+        validation_seconds=lease_seconds / 4,
+        outcome_seconds=OUTCOME_SECONDS,
+        unawaited_seconds=UNAWAITED_SECONDS,
+        lead_seconds=LEAD_SECONDS,
+    )
+    return replace(strategy, settings=settings)
 
 
 def why_useless(name: str, strategy: Strategy, machine: Slice) -> str:

@@ -33,6 +33,7 @@ class LiveRunner:
     settings: RunnerSettings
     log_stem: Callable[[TaskId, AttemptId], str]
     spoil_elsewhere: Callable[[FileId, DepotDisk], None]  # on this machine's other disks
+    run_name: str = ""  # where several runs share the pool
 
     def __post_init__(self) -> None:
         self._limits: dict[int, Limits] = {}  # by memory: most tasks declare the same
@@ -93,12 +94,12 @@ class LiveRunner:
             on_start(self.kernel.time_at(at))
 
         try:
-            return await self.pool.carry_out(order, on_begin)
+            return await self.pool.carry_out(order, on_begin, self.run_name)
         except ProcessDied:
             if order.is_calls:
                 raise  # most likely the calls' own doing: whoever made the calls decides
         # A command has its own process and did not kill the runner process: it is run again.
-        return await self.pool.carry_out(order)
+        return await self.pool.carry_out(order, run=self.run_name)
 
     def _order(self, task: TaskSpec, attempt: AttemptId) -> Order:
         memory = int(task.memory_bytes)

@@ -36,6 +36,7 @@ class PendingOrder:
     order: Order
     on_start: Callable[[float], None]  # called with seconds of the system's monotonic clock
     report: asyncio.Future[Report]
+    run: str = ""  # whose order it is, where several runs share a pool
     is_recalled: bool = False
     following: "PendingOrder | None" = None  # the order that begins when this one ends
     is_told: bool = False  # whether `on_start` has been called

@@ -3,13 +3,15 @@
 A process has one order to carry out and perhaps others in line behind it, so that it need not wait
 for the node between short commands. No order is stuck in a line: when a process has nothing to do,
 an order is recalled from another process's line and given to it.
+
+Where several runs share the pool, no order waits in a line: each process that comes free goes to
+the run that has the fewest cores, and among those to the one that has used the least time.
 """
 
 import asyncio
 import os
 import socket
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from dataward.errors import SettingError
 from dataward.live.orders import Order, Report
 from dataward.live.runner_connection import PendingOrder, ProcessEnd, RunnerConnection
 from dataward.live.slice import Slice
+from dataward.live.waiting_orders import WaitingOrders
 from dataward.model.ids import NodeId
 
 # A process that runs commands needs a handful of modules. The package's own ``__init__`` would load
@@ -72,7 +75,7 @@ class RunnerPool:
         self._idle: dict[int, RunnerConnection] = {}
         self._busy: dict[int, RunnerConnection] = {}
         self._starting = 0
-        self._waiting: deque[PendingOrder] = deque()  # for a process to be free
+        self._waiting = WaitingOrders()  # for a process to be free
         self._numbers = count(1)
         self._directories = count(1)
         self._restart: asyncio.Task[None] | None = None
@@ -90,23 +93,30 @@ class RunnerPool:
             await self._connect(self._launched.pop())
 
     async def carry_out(
-        self, order: Order, on_start: Callable[[float], None] = lambda at: None
+        self, order: Order, on_start: Callable[[float], None] = lambda at: None, run: str = ""
     ) -> Report:
         """The report of a task run in one of the processes. Cancelling the call ends the task.
 
-        Raises ProcessDied if the process ends before the task does.
+        ``run`` names whose order it is, where several share the pool. Raises ProcessDied if the
+        process ends before the task does.
         """
         if not self._idle and self._may_start:
             await self._start()
         report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
-        pending = PendingOrder(next(self._numbers), order, on_start, report)
-        self._waiting.append(pending)
+        pending = PendingOrder(next(self._numbers), order, on_start, report, run)
+        self._waiting.add(pending)
         self._give_out()
         try:
-            return await pending.over()
+            over = await pending.over()
         except asyncio.CancelledError:
             self._call_off(pending)
             raise
+        self._waiting.used(run, order.cores * over.wall_seconds)
+        return over
+
+    def forget(self, run: str) -> None:
+        """This run gives no more orders."""
+        self._waiting.forget(run)
 
     def _call_off(self, pending: PendingOrder) -> None:
         if pending in self._waiting:
@@ -120,10 +130,12 @@ class RunnerPool:
 
     def _give_out(self) -> None:
         while self._waiting:
-            process = self._next_for(self._waiting[0].order)
+            pending = self._waiting.next_one(self._cores_of_runs())
+            process = self._next_for(pending.order)
             if process is None:
                 return
-            process.give(self._waiting.popleft())
+            self._waiting.remove(pending)
+            process.give(pending)
         if self._idle:
             self._take_from_lines()
 
@@ -138,7 +150,7 @@ class RunnerPool:
             pid, process = self._idle.popitem()
             self._busy[pid] = process
             return process
-        if order.is_calls:
+        if order.is_calls or self._waiting.are_of_several_runs:
             return None
         for pid, process in self._busy.items():
             current = process.current
@@ -147,6 +159,15 @@ class RunnerPool:
                 self._busy[pid] = process
                 return process
         return None
+
+    def _cores_of_runs(self) -> dict[str, int]:
+        cores: dict[str, int] = {}
+        if self._waiting.are_of_several_runs:
+            for process in self._busy.values():
+                if process.current is not None:
+                    run = process.current.run
+                    cores[run] = cores.get(run, 0) + process.current.order.cores
+        return cores
 
     def _used_cores(self) -> int:
         return sum(p.current.order.cores for p in self._busy.values() if p.current is not None)
@@ -172,7 +193,7 @@ class RunnerPool:
     def on_returned(self, pending: PendingOrder) -> None:
         pending.recall(False)
         if not pending.report.done():
-            self._waiting.appendleft(pending)
+            self._waiting.put_back(pending)
 
     def on_gone(self, process: RunnerConnection, end: ProcessEnd) -> None:
         self._idle.pop(process.pid, None)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from dataward.api.simulate import simulated
-from dataward.api.strategy import chosen_strategy, settings_of
 from dataward.errors import OwnFaultError
 from dataward.model.platform import Platform
 from dataward.model.workflow import Workflow
@@ -14,6 +13,7 @@ from dataward.plan.estimates import EXACT
 from dataward.reports.run_summary import RunSummary
 from dataward.reproduce.cells import CellValues, Numbers, Study
 from dataward.reproduce.gauges import Gauges
+from dataward.strategies.choosing import chosen_strategy, settings_of
 
 REVISION = 1  # raised when the simulator or a study has changed so that old numbers do not count
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dataward.api.settings import change_settings, check_names, is_setting_of, values_of
+from dataward.model.settings import change_settings, check_names, is_setting_of, values_of
 from dataward.strategies.registry import strategies_named, strategy_named
 from dataward.strategies.strategy import Strategy
 
