@@ -1,4 +1,4 @@
-"""What a node's server refuses, as somebody hostile would try it; and that it goes on serving."""
+"""What a host's server refuses, as somebody hostile would try it; and that it goes on serving."""
 
 import asyncio
 import pickle
@@ -15,14 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from conformance.both_worlds import a_world_of, as_input
-from conformance.remote_world import HOST, RemoteWorld, authority, credentials_of
+from conformance.both_worlds import a_world_of
+from conformance.remote_world import HOST, RUN, RemoteWorld, authority, credentials_of
 from dataward.cluster.authority import Authority
 from dataward.live.credentials import Credentials, Role
-from dataward.live.node_server import Mail, NodeServer, ServerSettings, decoded_mail
+from dataward.live.node_server import Mail, ServerSettings, decoded_mail, mail_path
 from dataward.model.messages import Stop, WorkQueued
 
 NO_DIGEST = "0" * 64
+MESSAGES = mail_path(RUN)
 A_MAIL = msgspec.msgpack.encode(Mail("n1", (WorkQueued(),)))
 
 
@@ -42,7 +43,7 @@ def context_of(credentials: Credentials | None) -> ssl.SSLContext:
 def ask(
     world: RemoteWorld,
     credentials: Credentials | None,
-    path: str = "/messages",
+    path: str = MESSAGES,
     body: bytes | None = A_MAIL,
 ) -> int:
     """The status that n0 answers with."""
@@ -91,12 +92,9 @@ def test_who_is_not_of_the_cluster_does_not_get_through_the_handshake(world, who
 
 
 @pytest.mark.parametrize("role", [Role.SUBMIT, Role.READ])
-@pytest.mark.parametrize("path", ["/messages", f"/files/{NO_DIGEST}?name=a"])
-def test_who_is_no_node_gets_neither_mail_nor_files(world, role, path, caplog):
-    body = A_MAIL if path == "/messages" else None
-
-    assert ask(world, authority().issue("somebody", [role]), path, body) == 403
-    assert "is no node" in caplog.text
+def test_who_is_no_node_may_leave_no_mail(world, role, caplog):
+    assert ask(world, authority().issue("somebody", [role])) == 403
+    assert "has no role for POST" in caplog.text
     assert still_serves(world)
 
 
@@ -115,7 +113,7 @@ def test_nobody_else_can_pose_as_a_node(world):
         posing.close()
         await posing.wait_closed()
 
-    assert not world.run(world.client("n0").leave_mail("n2", A_MAIL))
+    assert not world.run(world.client("n0").leave_mail("n2", RUN, A_MAIL))
     world.run(close())
 
 
@@ -158,12 +156,13 @@ def test_too_large_a_mail_is_refused(world):
         "/files/../../../etc/passwd",
         "/files/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
         "/files//etc/passwd",
-        f"/files/{NO_DIGEST}?name=../../../etc/passwd",
         f"/files/{NO_DIGEST}?name=/etc/passwd",
-        "/files/any?name=/etc/passwd",
-        "/files/any?name=%00",
+        f"/files/{NO_DIGEST}/../../etc/passwd",
+        f"/files/{NO_DIGEST}%00",
+        f"/files/{NO_DIGEST}%0a",
+        f"/files/{NO_DIGEST[1:]}",
+        f"/files/{'A' * 64}",
         "/files/any",
-        f"/files/{NO_DIGEST[1:]}?name=a",
         "/",
     ],
 )
@@ -172,14 +171,12 @@ def test_no_path_leads_to_a_file(world, path):
     assert still_serves(world)
 
 
-def test_a_file_is_given_by_its_name_and_digest_and_no_other_digest(world):
-    spec = world.write("n0", "t", a=b"one")
-    (stored,) = world.run(world.disks["n0"].store_outputs(spec))
-    right = as_input(stored, "t").digest
-
-    assert ask(world, credentials_of("n1"), f"/files/{right}?name=a", None) == 200
-    assert ask(world, credentials_of("n1"), f"/files/{NO_DIGEST}?name=a", None) == 404
-    assert ask(world, credentials_of("n1"), f"/files/{right}?name=b", None) == 404
+def test_mail_for_a_run_that_is_not_here_is_refused(world):
+    assert ask(world, credentials_of("n1"), mail_path("another-run")) == 404
+    assert ask(world, credentials_of("n1"), mail_path("../x")) == 404
+    assert ask(world, credentials_of("n1"), mail_path("A")) == 404
+    assert ask(world, credentials_of("n1"), mail_path("a" * 81)) == 404
+    assert still_serves(world)
 
 
 def test_who_says_nothing_is_cut_off(world):
@@ -187,8 +184,7 @@ def test_who_says_nothing_is_cut_off(world):
 
     async def say_nothing() -> bytes:
         settings = ServerSettings(handshake_seconds=0.2)
-        network = world.networks["n0"]
-        server = NodeServer(network.inbox, world.disks["n0"], credentials_of("n0"), settings)
+        server = world.server("n0", credentials_of("n0"), settings)
         port = await server.start(HOST)
         reader, writer = await asyncio.open_connection(HOST, port)
         try:
@@ -205,13 +201,12 @@ def test_who_says_nothing_is_cut_off(world):
 def test_a_full_inbox_refuses_more(world):
     async def fill() -> list[int]:
         settings = ServerSettings(inbox_max=2)
-        network = world.networks["n0"]
-        server = NodeServer(network.inbox, world.disks["n0"], credentials_of("n0"), settings)
+        server = world.server("n0", credentials_of("n0"), settings)
         port = await server.start(HOST)
         answers = []
         async with aiohttp.ClientSession() as session:
             for _ in range(4):
-                url = f"https://{HOST}:{port}/messages"
+                url = f"https://{HOST}:{port}{MESSAGES}"
                 context = context_of(credentials_of("n1"))
                 async with session.post(url, data=A_MAIL, ssl=context) as response:
                     answers.append(response.status)
@@ -223,9 +218,8 @@ def test_a_full_inbox_refuses_more(world):
 
 def test_without_credentials_it_serves_this_machine_in_the_clear(world):
     async def plain() -> tuple[str, int]:
-        network = world.networks["n0"]
-        server = NodeServer(network.inbox, world.disks["n0"], None)
-        url = f"http://{HOST}:{await server.start(HOST)}/messages"
+        server = world.server("n0", None)
+        url = f"http://{HOST}:{await server.start(HOST)}{MESSAGES}"
         async with aiohttp.ClientSession() as session, session.post(url, data=A_MAIL) as response:
             status = response.status
         await server.close()

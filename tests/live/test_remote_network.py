@@ -135,20 +135,12 @@ def test_bytes_that_were_changed_on_the_sources_disk_do_not_come(world):
     assert nothing_came(world)
 
 
-def test_a_file_that_is_made_again_while_it_comes_does_not_come(world, cutter_before_n0):
-    """The second connection finds another content, though nobody asked for a digest."""
-    stored(world, LARGE)
-    other = LARGE[::-1]
-    cutter = cutter_before_n0(5 << 20, 1)
+def test_a_file_without_a_digest_cannot_be_asked_for(world):
+    stored(world, b"one")
 
-    async def fetch_amid() -> None:
-        fetching = asyncio.ensure_future(world.networks["n1"].fetch(InputFile("a", 1, "t"), "n0"))
-        await cutter.is_under_way.wait()
-        await world.disks["n0"].store_outputs(world.write("n0", "u", a=other))
-        await fetching
+    with pytest.raises(TransferFailed, match="no digest"):
+        world.run(world.networks["n1"].fetch(InputFile("a", 3, "t"), "n0"))
 
-    with pytest.raises(TransferFailed):
-        world.run(fetch_amid())
     assert nothing_came(world)
 
 
@@ -200,9 +192,9 @@ def test_many_messages_at_once_go_in_few_requests_and_in_order(world):
     batches = []
     leave = world.client("n1").leave_mail
 
-    async def leave_and_count(to, mail):
+    async def leave_and_count(to, run, mail):
         batches.append(to)
-        return await leave(to, mail)
+        return await leave(to, run, mail)
 
     world.client("n1").leave_mail = leave_and_count
     for message in sent:

@@ -1,32 +1,34 @@
-"""What a node lets other nodes ask of it over HTTP: to take messages, and to give files.
+"""What a host lets others ask of it over HTTP: to take messages, and to give and take files.
 
-Only nodes of the cluster get an answer. A message is checked against its type before anybody sees
-it; a file is looked up by its name in the workflow and its digest, and never by a path.
+Each path names the roles that may ask for it, and the peer's certificate is looked at before the
+body is read. A message is checked against its type before anybody sees it; a file is looked up by
+its digest, and never by a path. The ``cluster`` room adds paths of its own.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 from aiohttp import web
 
 from dataward.live.credentials import Credentials, Role, check_listening, roles_in
-from dataward.live.depot_disk import DepotDisk
+from dataward.live.routes import Handler, Route, go_ahead, no_answer_yet
+from dataward.live.served_files import FileSettings, Find, ServedFiles, Taken
 from dataward.model.ids import NodeId
 from dataward.model.messages import Message
-from dataward.model.workflow import FileId
 from dataward.world import Queue
+
+__all__ = ["Mail", "NodeServer", "Route", "ServerSettings", "decoded_mail", "mail_path"]
 
 log = logging.getLogger(__name__)
 
-MESSAGES_PATH = "/messages"
-FILES_PATH = "/files"
-DIGEST_HEADER = "X-Dataward-Digest"
-CHUNK_BYTES = 1 << 20
-ANY_DIGEST = "any"  # asked for by who has not heard of a commit yet
+RUN_NAME = "[a-z0-9-]{1,80}"
+NODES_ONLY = frozenset({Role.NODE})
+
+Mailbox = Callable[[str], Queue[Message] | None]
+"""The inbox of a run's node on this host; None if the run is not here"""
 
 
 class Mail(msgspec.Struct, frozen=True, array_like=True):
@@ -43,37 +45,54 @@ def decoded_mail(body: bytes) -> Mail:
     """The mail that these bytes are. Raises ValueError if they are none."""
     try:
         return _DECODER.decode(body)
-    except msgspec.DecodeError as error:  # which is no ValueError; bad UTF-8 raises one
+    except (msgspec.DecodeError, RecursionError) as error:  # no ValueErrors; bad UTF-8 raises one
         raise ValueError(str(error)) from error
+
+
+def mail_path(run: str) -> str:
+    return f"/runs/{run}/messages"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    mail_bytes_max: int = 8 << 20  # of one request
+    body_bytes_max: int = 8 << 20  # of one request, but for files that are put here
+    body_seconds: float = 30.0  # whoever takes longer for such a body is cut off
     inbox_max: int = 100_000  # messages; more are refused, as if they were lost
     handshake_seconds: float = 5.0  # whoever takes longer is cut off
+    files: FileSettings = field(default_factory=FileSettings)
 
 
 class NodeServer:
-    """Serves one node. ``start`` it inside the loop, and ``close`` it there."""
+    """Serves one host. ``start`` it inside the loop, and ``close`` it there."""
 
     def __init__(
         self,
-        inbox: Queue[Message],
-        disk: DepotDisk,
+        mailbox: Mailbox,
+        find: Find,
+        incoming: Callable[[], str],
+        taken: Taken,
         credentials: Credentials | None,
         settings: ServerSettings | None = None,
+        routes: Sequence[Route] = (),
     ) -> None:
-        """Without credentials it serves anybody, and only on this machine."""
-        self._inbox = inbox
-        self._disk = disk
+        """``incoming`` gives a new path for a file that is put here; `ServedFiles` says more.
+
+        Without credentials the server serves anybody, and only on this machine.
+        """
+        self._mailbox = mailbox
         self._credentials = credentials
         self._settings = settings or ServerSettings()
         app = web.Application(
-            middlewares=[self._for_nodes], client_max_size=self._settings.mail_bytes_max
+            middlewares=[self._check], client_max_size=self._settings.body_bytes_max
         )
-        app.router.add_post(MESSAGES_PATH, self._take_mail)
-        app.router.add_get(f"{FILES_PATH}/{{digest:[0-9a-f]{{64}}|{ANY_DIGEST}}}", self._give_file)
+        mail = Route("POST", mail_path(f"{{run:{RUN_NAME}}}"), self._take_mail, NODES_ONLY)
+        files = ServedFiles(find, incoming, taken, self._settings.files)
+        self._routes: dict[web.AbstractRoute, Route] = {}
+        for route in (mail, *files.routes(), *routes):
+            added = app.router.add_route(
+                route.method, route.path, route.handler, expect_handler=no_answer_yet
+            )
+            self._routes[added] = route
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, shutdown_timeout=0.0
         )
@@ -106,36 +125,43 @@ class NodeServer:
     # --- requests --------------------------------------------------------------------------------
 
     @web.middleware
-    async def _for_nodes(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let a peer through that has a role for what it asks; then read its body."""
+        route = self._routes.get(request.match_info.route)
+        if route is None:
+            return await handler(request)  # which says that there is no such path
         if self._credentials is not None:
             transport = request.transport
             shown = transport.get_extra_info("peercert") if transport else None
-            if Role.NODE not in roles_in(shown):
-                log.warning("%s asked for %s, but is no node", request.remote, request.path)
-                raise web.HTTPForbidden(text="only nodes may ask this")
+            if not roles_in(shown) & route.roles:
+                log.warning("%s has no role for %s %r", request.remote, route.method, route.path)
+                raise web.HTTPForbidden(text="no role of yours may ask this")
+        if not route.streams:
+            await self._read(request)
         return await handler(request)
 
+    async def _read(self, request: web.Request) -> None:
+        size_bytes, limit = request.content_length, self._settings.body_bytes_max
+        if size_bytes is not None and size_bytes > limit:
+            raise web.HTTPRequestEntityTooLarge(limit, size_bytes)
+        await go_ahead(request)
+        try:
+            async with asyncio.timeout(self._settings.body_seconds):
+                await request.read()
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text="the body came too slowly") from error
+
     async def _take_mail(self, request: web.Request) -> web.Response:
+        inbox = self._mailbox(request.match_info["run"])
+        if inbox is None:
+            raise web.HTTPNotFound(text="no such run here")
         try:
             mail = decoded_mail(await request.read())
         except ValueError as error:
             log.warning("%s sent what is no mail: %s", request.remote, error)
             raise web.HTTPBadRequest(text="this is no mail") from error
-        if len(self._inbox) > self._settings.inbox_max:
+        if len(inbox) > self._settings.inbox_max:
             raise web.HTTPServiceUnavailable(text="too many messages wait here")
         for message in mail.messages:
-            self._inbox.put(message)
+            inbox.put(message)
         return web.Response(status=204)
-
-    async def _give_file(self, request: web.Request) -> web.StreamResponse:
-        """The file of this name, if it has this digest; ranges are served as asked for."""
-        place = self._disk.where(FileId(request.query.get("name", "")))
-        wanted = request.match_info["digest"]
-        if place is None or (wanted != ANY_DIGEST and wanted != place.digest):
-            raise web.HTTPNotFound(text="no such file here")
-        if not Path(place.path).is_file():  # it has gone from the disk with nobody told
-            raise web.HTTPNotFound(text="the file has gone")
-        headers = {DIGEST_HEADER: place.digest, "Content-Type": "application/octet-stream"}
-        return web.FileResponse(place.path, chunk_size=CHUNK_BYTES, headers=headers)

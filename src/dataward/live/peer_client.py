@@ -1,14 +1,18 @@
-"""Asks other nodes over HTTP: leaves mail with them, and opens their files."""
+"""Asks other hosts over HTTP: leaves mail with them, opens their files, and puts files there."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
+from asyncio import IncompleteReadError
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 
 import aiohttp
 
 from dataward.live.credentials import Credentials, Role
-from dataward.live.node_server import ANY_DIGEST, DIGEST_HEADER, FILES_PATH, MESSAGES_PATH
+from dataward.live.file_frames import Frame, decoded_digests, encoded_digests, next_frame
+from dataward.live.node_server import mail_path
+from dataward.live.served_files import CHUNK_BYTES, FILES_PATH, SMALL_BYTES
 from dataward.model.ids import NodeId
 from dataward.world import TransferFailed
 
@@ -18,27 +22,28 @@ AddressOf = Callable[[NodeId], str | None]
 BROKEN = (aiohttp.ClientError, TimeoutError, ConnectionError)
 """What a connection may end with that breaks off."""
 
+ASKED_MAX = 10_000  # digests in one question
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
     connect_seconds: float = 5.0
     silent_seconds: float = 30.0  # a transfer that brings nothing for so long has broken off
     mail_seconds: float = 10.0  # for one batch of messages
-    connections_max: int = 64  # to all nodes together
+    connections_max: int = 64  # for files, to all nodes together
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
     """A file of another node, from an offset on."""
 
-    digest: str
     size_bytes: int
     offset: int
     content: aiohttp.StreamReader
 
 
 class PeerClient:
-    """``open`` it inside the loop before anything else, and ``close`` it there."""
+    """One for all runs of a host. ``open`` it inside the loop first, and ``close`` it there."""
 
     def __init__(
         self,
@@ -49,27 +54,36 @@ class PeerClient:
         self._address_of = address_of
         self._credentials = credentials
         self._settings = settings or ClientSettings()
-        self._session: aiohttp.ClientSession | None = None
+        self._for_mail: aiohttp.ClientSession | None = None
+        self._for_files: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
+        # Mail has connections of its own: it must not wait for large files.
+        self._for_mail = self._session(0)
+        self._for_files = self._session(self._settings.connections_max)
+
+    def _session(self, connections_max: int) -> aiohttp.ClientSession:
         context = self._credentials.client_context() if self._credentials else None
         connector = aiohttp.TCPConnector(
-            ssl=context if context is not None else True,
-            limit=self._settings.connections_max,
+            ssl=context if context is not None else True, limit=connections_max
         )
-        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        return aiohttp.ClientSession(connector=connector, auto_decompress=False)
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._for_mail, self._for_files):
+            if session is not None:
+                await session.close()
 
-    async def leave_mail(self, to: NodeId, mail: bytes) -> bool:
+    # --- messages --------------------------------------------------------------------------------
+
+    async def leave_mail(self, to: NodeId, run: str, mail: bytes) -> bool:
         """Whether the node has taken it."""
-        session, settings = self._opened, self._settings
+        assert self._for_mail is not None, "it is not open"
+        settings = self._settings
         total = aiohttp.ClientTimeout(total=settings.mail_seconds, connect=settings.connect_seconds)
         try:
-            async with session.post(
-                self._url(to, MESSAGES_PATH),
+            async with self._for_mail.post(
+                self._url(to, mail_path(run)),
                 data=BytesIO(mail),
                 timeout=total,
                 server_hostname=self._name,
@@ -78,39 +92,94 @@ class PeerClient:
         except (*BROKEN, TransferFailed):
             return False
 
+    # --- files -----------------------------------------------------------------------------------
+
     @asynccontextmanager
     async def open_file(
-        self, source: NodeId, name: str, digest: str, offset: int
+        self, source: NodeId, digest: str, offset: int = 0
     ) -> AsyncIterator[OpenedFile]:
-        """The file of this name, if it has this digest, or whatever it has if "" is asked for.
+        """The file with this digest.
 
         Raises TransferFailed if the node says no, and one of `BROKEN` if it says nothing.
         """
+        headers = {"Range": f"bytes={offset}-"} if offset else {}
+        async with self._asked("GET", source, f"/{digest}", headers=headers) as response:
+            if response.status not in (200, 206):
+                raise TransferFailed(f"{source} does not give {digest} ({response.status})")
+            start = offset if response.status == 206 else 0
+            length = response.content_length
+            if length is None:
+                raise TransferFailed(f"{source} does not say how large {digest} is")
+            yield OpenedFile(start + length, start, response.content)
+
+    async def fetch_batch(self, source: NodeId, digests: Sequence[str]) -> AsyncIterator[Frame]:
+        """Small files, in the order of their digests; their contents are still to be checked.
+
+        Raises TransferFailed, also midway.
+        """
+        with _broken_is_failed(source):
+            async with self._asked(
+                "POST", source, "/batch", data=BytesIO(encoded_digests(digests))
+            ) as response:
+                if response.status != 200:
+                    raise TransferFailed(f"{source} gives no batch ({response.status})")
+                for digest in digests:
+                    frame = await next_frame(response.content, SMALL_BYTES)
+                    if frame.digest != digest:
+                        raise TransferFailed(f"{source} gave {frame.digest} for {digest}")
+                    yield frame
+
+    async def have(self, to: NodeId, digests: Sequence[str]) -> set[str]:
+        """Those of the digests whose files the node has. Raises TransferFailed."""
+        found: set[str] = set()
+        with _broken_is_failed(to):
+            for first in range(0, len(digests), ASKED_MAX):
+                asked = encoded_digests(digests[first : first + ASKED_MAX])
+                async with self._asked("POST", to, "/have", data=BytesIO(asked)) as response:
+                    if response.status != 200:
+                        raise TransferFailed(f"{to} does not say what it has ({response.status})")
+                    found.update(decoded_digests(await response.read()))
+        return found
+
+    async def put_file(self, to: NodeId, path: str, digest: str) -> None:
+        """Have the node hold this file; it is not sent if it is there. Raises TransferFailed."""
+        try:
+            size_bytes = os.stat(path).st_size
+            headers = {"Content-Length": str(size_bytes), "Expect": "100-continue"}
+            with _broken_is_failed(to):
+                async with self._asked(
+                    "PUT", to, f"/{digest}", headers=headers, data=_chunks_of(path)
+                ) as response:
+                    if response.status not in (200, 201):
+                        why = (await response.text())[:200]
+                        raise TransferFailed(f"{to} does not take {digest}: {why}")
+        except OSError as error:
+            raise TransferFailed(f"{path!r} cannot be read: {error.strerror}") from error
+
+    @asynccontextmanager
+    async def _asked(
+        self,
+        method: str,
+        node: NodeId,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        data: BytesIO | AsyncIterator[bytes] | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._for_files is not None, "it is not open"
         settings = self._settings
         silence = aiohttp.ClientTimeout(
             total=None, connect=settings.connect_seconds, sock_read=settings.silent_seconds
         )
-        headers = {"Range": f"bytes={offset}-"} if offset else {}
-        async with self._opened.get(
-            self._url(source, f"{FILES_PATH}/{digest or ANY_DIGEST}"),
-            params={"name": name},
+        async with self._for_files.request(
+            method,
+            self._url(node, f"{FILES_PATH}{path}"),
             headers=headers,
+            data=data,
             timeout=silence,
             server_hostname=self._name,
         ) as response:
-            if response.status not in (200, 206):
-                raise TransferFailed(f"{source} has no such {name!r} ({response.status})")
-            start = offset if response.status == 206 else 0
-            length = response.content_length
-            if length is None:
-                raise TransferFailed(f"{source} does not say how large {name!r} is")
-            found = response.headers.get(DIGEST_HEADER, "")
-            yield OpenedFile(found, start + length, start, response.content)
-
-    @property
-    def _opened(self) -> aiohttp.ClientSession:
-        assert self._session is not None, "it is not open"
-        return self._session
+            yield response
 
     @property
     def _name(self) -> str | None:
@@ -122,3 +191,17 @@ class PeerClient:
         if address is None:
             raise TransferFailed(f"{node} is not known")
         return f"{'https' if self._credentials else 'http'}://{address}{path}"
+
+
+async def _chunks_of(path: str) -> AsyncIterator[bytes]:
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+@contextmanager
+def _broken_is_failed(node: NodeId) -> Iterator[None]:
+    try:
+        yield
+    except (*BROKEN, IncompleteReadError, ValueError) as error:
+        raise TransferFailed(f"{node} broke off: {error}") from error

@@ -1,4 +1,4 @@
-"""The network between nodes on several machines: messages and files over HTTP.
+"""The network between a run's nodes on several machines: messages and files over HTTP.
 
 Messages to one node go one batch after another, in order; what cannot be delivered is dropped, for
 `Network` lets messages be lost. A file is written beside the depot while it comes, hashed on the
@@ -10,16 +10,15 @@ import os
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
-from typing import BinaryIO
 
 import msgspec
-from blake3 import blake3
 
+from dataward.live.arriving import Arriving
 from dataward.live.depot_disk import DepotDisk, Place
-from dataward.live.node_server import CHUNK_BYTES, Mail
-from dataward.live.peer_client import BROKEN, OpenedFile, PeerClient
+from dataward.live.node_server import Mail
+from dataward.live.peer_client import BROKEN, PeerClient
+from dataward.live.served_files import CHUNK_BYTES
 from dataward.model.events import Emit, FileMoved
 from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.messages import Message
@@ -33,11 +32,15 @@ TRIES = 3  # connections for one file, if they break off on the way
 
 
 class RemoteNetwork:
-    """One node's way to the others. Its ``client`` must be open; ``close`` it inside the loop."""
+    """The way of one run's node to the run's other nodes.
+
+    The ``client`` is the host's, and must be open; ``close`` the network inside the loop.
+    """
 
     def __init__(
         self,
         node: NodeId,
+        run: str,
         kernel: Kernel,
         disk: DepotDisk,
         outside: Mapping[FileId, Place],
@@ -46,6 +49,7 @@ class RemoteNetwork:
     ) -> None:
         self.inbox: Queue[Message] = kernel.queue()
         self._node = node
+        self._run = run
         self._kernel = kernel
         self._disk = disk
         self._outside = outside
@@ -67,7 +71,7 @@ class RemoteNetwork:
             return
         line = self._lines.get(to)
         if line is None:
-            line = self._lines[to] = _Line(self._node, to, self._client, self._loop)
+            line = self._lines[to] = _Line(self._node, to, self._run, self._client, self._loop)
         line.add(message)
 
     async def all_sent(self) -> None:
@@ -96,13 +100,17 @@ class RemoteNetwork:
         return self._disk.copy_from(file.id, place, owner).size_bytes
 
     async def _fetch(self, file: InputFile, source: NodeId, owner: str) -> int:
+        if not file.digest:
+            raise TransferFailed(f"{file.id!r} has no digest yet by which to ask for it")
         path = self._disk.path_for_incoming()
         try:
             with open(path, "xb", buffering=0) as beside:
-                arrived = Arriving(file.id, file.digest, beside)
-                await self._bring(arrived, source)
-            place = arrived.place(path)
+                arriving = Arriving(file.digest, beside)
+                await self._bring(arriving, source)
+            place = arriving.place(path)
             self._disk.take_in(file.id, place, owner)
+        except TransferFailed as failure:
+            raise TransferFailed(f"{file.id!r} from {source}: {failure}") from failure
         except OSError as error:
             problem = error.strerror or str(error)
             raise TransferFailed(f"{file.id!r} cannot be written: {problem}") from error
@@ -111,72 +119,38 @@ class RemoteNetwork:
                 os.unlink(path)  # unless it is in the depot now
         return place.size_bytes
 
-    async def _bring(self, arriving: "Arriving", source: NodeId) -> None:
+    async def _bring(self, arriving: Arriving, source: NodeId) -> None:
         """All bytes of a file; if the connection breaks off, another one goes on from there."""
         for tries_left in reversed(range(TRIES)):
             try:
                 async with self._client.open_file(
-                    source, arriving.name, arriving.digest, arriving.came_bytes
+                    source, arriving.digest, arriving.came_bytes
                 ) as opened:
-                    arriving.goes_on(opened)
+                    arriving.goes_on(opened.size_bytes, opened.offset)
                     async for chunk in opened.content.iter_chunked(CHUNK_BYTES):
                         arriving.add(chunk)
-                if arriving.came_bytes == arriving.size_bytes:
+                if arriving.is_whole:
                     return
             except BROKEN as error:
                 if not tries_left:
-                    why = f"{source} broke off sending {arriving.name!r}: {error}"
-                    raise TransferFailed(why) from error
-        raise TransferFailed(f"{source} sent too little of {arriving.name!r}")
-
-
-@dataclass
-class Arriving:
-    """A file that comes in, perhaps over several connections, and is hashed on the way."""
-
-    name: FileId
-    digest: str  # "" until it is known
-    beside: BinaryIO
-    size_bytes: int = -1
-    came_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        self._hasher = blake3()
-
-    def goes_on(self, opened: OpenedFile) -> None:
-        """Begin, or go on, with what a connection brings: raises TransferFailed if that differs."""
-        self.digest = self.digest or opened.digest
-        if opened.digest != self.digest or self.size_bytes not in (-1, opened.size_bytes):
-            raise TransferFailed(f"the source has had another {self.name!r} meanwhile")
-        if opened.offset != self.came_bytes:  # it does not serve parts: from the start again
-            self.beside.seek(0)
-            self.beside.truncate()
-            self.came_bytes, self._hasher = 0, blake3()
-        self.size_bytes = opened.size_bytes
-
-    def add(self, chunk: bytes) -> None:
-        self._hasher.update(chunk)
-        view = memoryview(chunk)
-        while view:
-            view = view[self.beside.write(view) :]
-        self.came_bytes += len(chunk)
-
-    def place(self, path: str) -> Place:
-        """Where the whole file is. Raises TransferFailed if it is not what was asked for."""
-        if self.came_bytes != self.size_bytes or self._hasher.hexdigest() != self.digest:
-            raise TransferFailed(f"{self.name!r} came with other bytes than it should have")
-        os.chmod(path, 0o444)
-        return Place(path, self.size_bytes, self.digest, False, os.stat(path).st_mtime_ns)
+                    raise TransferFailed(f"it broke off: {error}") from error
+        raise TransferFailed("too little of it came")
 
 
 class _Line:
     """The messages that wait for one node."""
 
     def __init__(
-        self, node: NodeId, to: NodeId, client: PeerClient, loop: asyncio.AbstractEventLoop
+        self,
+        node: NodeId,
+        to: NodeId,
+        run: str,
+        client: PeerClient,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._node = node
         self._to = to
+        self._run = run
         self._client = client
         self._waiting: deque[Message] = deque(maxlen=LINE_MAX)
         self._grown = asyncio.Event()
@@ -203,7 +177,7 @@ class _Line:
                 batch = tuple([self._waiting.popleft() for _ in range(count)])
                 mail = encoder.encode(Mail(self._node, batch))
                 # Once more: a connection that stood idle may have been closed by the other end.
-                taken = await self._client.leave_mail(self._to, mail)
+                taken = await self._client.leave_mail(self._to, self._run, mail)
                 if not taken:
-                    await self._client.leave_mail(self._to, mail)
+                    await self._client.leave_mail(self._to, self._run, mail)
             self.is_empty.set()
