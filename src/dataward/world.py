@@ -3,10 +3,11 @@
 A node that asked for anything not named here could not be simulated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple, Protocol
+from sys import maxsize
+from typing import NamedTuple, Protocol, SupportsIndex
 
 import msgspec
 
@@ -38,6 +39,7 @@ __all__ = [
     "Flag",
     "InputLost",
     "Kernel",
+    "Members",
     "Network",
     "OnStart",
     "Queue",
@@ -76,6 +78,47 @@ class InputLost(DatawardError):  # noqa: N818 - answered by running producers ag
     def producers(self) -> tuple[TaskId, ...]:
         """The tasks that must run again, each once."""
         return tuple(dict.fromkeys(file.producer for file in self.files))
+
+
+class Members(list[NodeId]):
+    """The nodes of a run, each once, in an order; they may change while a node looks at them.
+
+    Never empty: whoever has a world knows at least one node. `index` and ``in`` take O(1), whatever
+    the number of nodes; all else is a list's. Only `become` changes it. Nodes hear of changes at
+    different times, so that two nodes may see different members for a while.
+    """
+
+    def __init__(self, nodes: Iterable[NodeId]) -> None:
+        super().__init__(dict.fromkeys(nodes))
+        self._places = {node: place for place, node in enumerate(self)}
+        self._watchers: list[Callable[[], None]] = []
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._places
+
+    def index(
+        self, node: NodeId, start: SupportsIndex = 0, stop: SupportsIndex = maxsize, /
+    ) -> int:
+        """The place of a node that is a member. Raises ValueError for any other."""
+        place = self._places.get(node, -1)
+        if not int(start) <= place < int(stop):
+            raise ValueError(f"{node} is no member")
+        return place
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """Call ``on_change`` after every change, for as long as this world lasts."""
+        self._watchers.append(on_change)
+
+    def become(self, nodes: Iterable[NodeId]) -> None:
+        """Have these nodes instead; who has a hold of the list sees them at once."""
+        new = list(dict.fromkeys(nodes))
+        assert new, "a run always has a node"
+        if new == self:
+            return
+        self[:] = new
+        self._places = {node: place for place, node in enumerate(new)}
+        for on_change in self._watchers:
+            on_change()
 
 
 class Store(Protocol):
@@ -218,7 +261,7 @@ class World:
     """One node's view of everything outside it."""
 
     node: NodeId
-    nodes: Sequence[NodeId]
+    nodes: Members
     incarnation: int
     cores: int
     memory_bytes: float

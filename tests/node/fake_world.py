@@ -44,6 +44,7 @@ from dataward.stores.memory import MemoryStore
 from dataward.world import (
     DiskFull,
     InputLost,
+    Members,
     OnStart,
     RunResult,
     StoredFile,
@@ -286,7 +287,7 @@ class FakeWorld:
         self.runner = FakeRunner(self.kernel)
         self.world = World(
             node=NodeId("n0"),
-            nodes=[NodeId(f"n{i}") for i in range(nodes)],
+            nodes=Members(NodeId(f"n{i}") for i in range(nodes)),
             incarnation=1,
             cores=cores,
             memory_bytes=100.0,

@@ -307,9 +307,9 @@ def test_a_home_that_is_not_up_is_still_a_home() -> None:
 
 
 def test_equal_orphans_of_one_node_are_spread_over_those_that_are_up() -> None:
-    world = FakeWorld(nodes=3)
+    world = FakeWorld(nodes=4)
     up(world, n1=0.0, n2=0.0)
-    orphans = [a_standing(t, "n9", holders={"n1": "x", "n2": "x"}) for t in "abcdef"]
+    orphans = [a_standing(t, "n3", holders={"n1": "x", "n2": "x"}) for t in "abcdef"]
 
     homes = world.do(world.homes.find(orphans, Occasion.ORPHANED))
 
@@ -319,3 +319,53 @@ def test_equal_orphans_of_one_node_are_spread_over_those_that_are_up() -> None:
 def test_a_node_is_alone_if_there_is_no_other_to_send_a_task_to() -> None:
     assert FakeWorld(nodes=1).homes.is_alone
     assert not FakeWorld(nodes=2).homes.is_alone
+
+
+# --- nodes that have left ------------------------------------------------------------------------
+
+
+class Preferring:
+    """A rule that sends every task to the node that it prefers, as far as the rule is told."""
+
+    def __init__(self) -> None:
+        self.rule = ARule(lambda task, occasion, view: Home(task.preferred))
+
+
+def test_a_task_whose_preferred_node_has_left_goes_to_the_same_stand_in_whoever_asks() -> None:
+    world = FakeWorld(nodes=5, rule=Preferring().rule)
+    client = Homes("the client", world.world.nodes, Random(9), world.client, world.rule)
+    tasks = [a_standing(f"t{i}", preferred="n9") for i in range(50)]
+
+    homes = world.do(world.homes.find(tasks, Occasion.READY))
+
+    assert {home.node for home in homes} == {"n0", "n1", "n2", "n3", "n4"}
+    assert world.do(client.find(tasks, Occasion.READY)) == homes
+
+
+def test_a_task_whose_preferred_node_comes_back_goes_there() -> None:
+    world = FakeWorld(nodes=3, rule=Preferring().rule)
+    task = a_standing(preferred="n9")
+
+    world.world.nodes.become(["n0", "n1", "n9"])
+
+    assert world.do(world.homes.find([task], Occasion.READY)) == [Home("n9")]
+
+
+def test_a_task_of_which_nobody_says_which_node_it_prefers_has_no_stand_in() -> None:
+    world = FakeWorld(nodes=3, rule=Preferring().rule)
+
+    assert world.do(world.homes.find([a_standing(preferred="")], Occasion.TAKEN)) == [Home("")]
+
+
+def test_a_task_that_has_no_room_here_stays_if_all_other_nodes_have_left() -> None:
+    task = a_standing(preferred="n0")
+
+    assert AdageHome().choose(task, Occasion.NO_ROOM, a_view(UP, nodes=1)) == Home("n0")
+
+
+def test_a_node_that_was_alone_is_not_once_another_has_come() -> None:
+    world = FakeWorld(nodes=1)
+
+    world.world.nodes.become(["n0", "n1"])
+
+    assert not world.homes.is_alone

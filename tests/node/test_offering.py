@@ -521,6 +521,20 @@ def test_a_node_without_neighbours_waits_for_no_bids() -> None:
     assert place.mover.loose_ends() == {"offers under way": 0}
 
 
+def test_a_node_that_was_alone_offers_once_another_has_come() -> None:
+    place = Place(nodes=1)
+    place.runs()
+    place.waits("a")
+    place.moves()
+    place.pass_time(1000.0)
+    assert place.sent(Offer) == []
+
+    place.world.nodes.become(["n0", "n1"])
+    place.pass_time(1.0)
+
+    assert [node for node, _ in place.sent(Offer)] == ["n1"]
+
+
 def test_a_late_task_is_left_alone_if_nobody_would_end_sooner() -> None:
     place = Place()
     place.runs(spread=0.0)

@@ -71,9 +71,9 @@ def test_with_nothing_to_place_the_store_is_not_asked() -> None:
 
 
 def test_what_was_weighed_is_told() -> None:
-    world = FakeWorld(nodes=2)
+    world = FakeWorld(nodes=3)
     world.have(Join("n1", 1, 1e9))
-    lost = ready("t", "n9", input_copies=(Copy("f", "n1"),))
+    lost = ready("t", "n2", input_copies=(Copy("f", "n1"),))
 
     world.do(world.placer.place([lost], Occasion.ORPHANED))
 

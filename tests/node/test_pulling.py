@@ -47,7 +47,7 @@ class Place(FakeWorld):
 
 def test_a_hungry_node_asks_the_first_keeper_for_as_many_tasks_as_it_can_begin() -> None:
     place = Place(nodes=3, cores=2)
-    place.world.nodes[:] = ["n1", "n2", "n0"]
+    place.world.nodes.become(["n1", "n2", "n0"])
 
     place.state.queue.hungry.set()
     place.pass_time()
@@ -58,7 +58,7 @@ def test_a_hungry_node_asks_the_first_keeper_for_as_many_tasks_as_it_can_begin()
 def test_a_hungry_node_asks_for_one_task_even_if_it_may_begin_none() -> None:
     """It became hungry when it might begin more: a slow task has ended since."""
     place = Place(nodes=2, cores=1)
-    place.world.nodes[:] = ["n1", "n0"]
+    place.world.nodes.become(["n1", "n0"])
     fiber = place.kernel.spawn(place.wait_for_ever())
     place.state.attempts.begin(a_queue_entry("t"), fiber)
 
@@ -70,7 +70,7 @@ def test_a_hungry_node_asks_for_one_task_even_if_it_may_begin_none() -> None:
 
 def test_a_node_that_was_given_nothing_asks_ever_more_keepers_then_all_again_more_rarely() -> None:
     place = Place(ask_seconds_min=1.0, ask_seconds_max=2.0)
-    place.world.nodes[:] = ["n1", "n2", "n3", "n4", "n0"]
+    place.world.nodes.become(["n1", "n2", "n3", "n4", "n0"])
     place.state.queue.hungry.set()
 
     asked = []
@@ -93,7 +93,7 @@ def test_a_node_with_work_asks_nobody() -> None:
 
 def test_a_node_that_drains_asks_nobody() -> None:
     place = Place()
-    place.world.nodes[:] = ["n1", "n0"]
+    place.world.nodes.become(["n1", "n0"])
     place.state.drain()
 
     place.state.queue.hungry.set()
@@ -104,7 +104,7 @@ def test_a_node_that_drains_asks_nobody() -> None:
 
 def test_a_node_that_has_asked_several_takes_its_questions_back_when_it_has_a_task() -> None:
     place = Place(ask_seconds_min=1.0)
-    place.world.nodes[:] = ["n1", "n2", "n3", "n0"]
+    place.world.nodes.become(["n1", "n2", "n3", "n0"])
     place.state.queue.hungry.set()
     place.pass_time(1.0)
     place.network.sent.clear()
@@ -117,7 +117,7 @@ def test_a_node_that_has_asked_several_takes_its_questions_back_when_it_has_a_ta
 
 def test_a_node_that_has_asked_one_keeper_need_not_take_its_question_back() -> None:
     place = Place(ask_seconds_min=1.0)
-    place.world.nodes[:] = ["n1", "n2", "n3", "n0"]
+    place.world.nodes.become(["n1", "n2", "n3", "n0"])
     place.state.queue.hungry.set()
     place.pass_time()
 
@@ -139,7 +139,7 @@ def test_a_question_taken_back_is_not_answered() -> None:
 
 def test_who_asks_says_what_was_evicted_until_it_is_given_a_task() -> None:
     place = Place(ask_seconds_min=1.0)
-    place.world.nodes[:] = ["n1", "n2", "n3", "n0"]
+    place.world.nodes.become(["n1", "n2", "n3", "n0"])
     place.evict("f", "g")
     place.state.queue.hungry.set()
     place.pass_time()
@@ -159,7 +159,7 @@ def test_who_asks_says_what_was_evicted_until_it_is_given_a_task() -> None:
 
 def test_what_was_evicted_and_has_come_again_is_not_told() -> None:
     place = Place()
-    place.world.nodes[:] = ["n1", "n0"]
+    place.world.nodes.become(["n1", "n0"])
     place.evict("f", "g")
     place.have_file("f")
 
@@ -266,3 +266,42 @@ def test_claimed_tasks_go_to_the_pool_or_the_queue_as_their_shelf_says() -> None
     assert "pooled" in place.state.pool
     assert "kept" in place.state.queue
     assert place.state.knows("pooled")
+
+
+# --- when keepers change -------------------------------------------------------------------------
+
+
+def test_a_node_that_is_no_keeper_any_more_sends_its_pool_to_the_first_keeper() -> None:
+    place = Place(nodes=3)
+    place.keeps("a", "b")
+
+    place.world.nodes.become(["n5", "n6", "n7", "n0"])
+    place.pass_time(1.0)
+
+    assert place.given() == {"n5": ["a", "b"]}
+    assert all(e.shelf is Shelf.POOLED for op in place.asked(Enqueue) for e in op.entries)
+    assert {event.occasion for event in place.told(TaskPlaced)} == {Occasion.LEFT}
+    assert not place.state.pool
+    assert not place.state.identity.holdings
+
+
+def test_what_comes_into_the_pool_of_a_node_that_is_no_keeper_goes_on() -> None:
+    place = Place(nodes=3)
+    place.world.nodes.become(["n5", "n6", "n7", "n0"])
+    place.pass_time()
+
+    place.keeps("a")
+    place.pass_time(1.0)
+
+    assert place.given() == {"n5": ["a"]}
+
+
+def test_a_keeper_that_stays_one_keeps_its_pool() -> None:
+    place = Place(nodes=3)
+    place.keeps("a")
+
+    place.world.nodes.become(["n5", "n6", "n0"])
+    place.pass_time(1.0)
+
+    assert place.given() == {}
+    assert list(place.state.pool.tasks()) == ["a"]

@@ -90,3 +90,21 @@ def test_of_many_nodes_each_patrols_but_now_and_then() -> None:
     place.pass_time(90.0)
 
     assert len(place.asked(Patrol)) == 3  # at every third of nine turns
+
+
+def test_a_node_patrols_by_its_place_among_those_that_are_members_now() -> None:
+    place = Place(nodes=12, shards=1)
+    place.world.nodes.become(["n0"])
+
+    place.pass_time(90.0)
+
+    assert len(place.asked(Patrol)) == 9  # at every turn: there is nobody else
+
+
+def test_a_node_that_has_not_heard_yet_that_it_is_a_member_patrols_all_the_same() -> None:
+    place = Place(nodes=2, shards=1)
+    place.world.nodes.become(["n1"])
+
+    place.pass_time(30.0)
+
+    assert len(place.asked(Patrol)) == 3

@@ -31,7 +31,7 @@ from dataward.node.store_client import StoreClient
 from dataward.stores.embedded import CommittedTask, Done, EmbeddedSettings, EmbeddedStore, Work
 from dataward.stores.memory import MemoryStore
 from dataward.strategies.strategy import Strategy
-from dataward.world import Store, World
+from dataward.world import Members, Store, World
 
 
 class StoreStopped(OutputError):  # noqa: N818 - the disk's doing
@@ -122,7 +122,7 @@ class Session:
 
     def homes(self) -> Homes:
         """The choice of nodes for tasks, for the code that submits tasks."""
-        rule, nodes = self._settings.strategy.home, tuple(self._pools)
+        rule, nodes = self._settings.strategy.home, Members(self._pools)
         return Homes(CLIENT, nodes, seeded(CLIENT, "homes"), self.client(), rule)
 
     def send(self, node: NodeId, message: Message) -> None:
@@ -228,7 +228,7 @@ class Session:
         )
         world = World(
             node=id,
-            nodes=tuple(self._pools),
+            nodes=Members(self._pools),
             incarnation=settings.incarnation,
             cores=machine.slots,
             memory_bytes=_memory_bytes() / machine.nodes,

@@ -188,6 +188,7 @@ class Occasion(Enum):
     ASKED_FOR = "asked for"  # another node had nothing to run, and asked for tasks
     TAKEN = "taken"  # a node took the task from its queue, and looked for a better node once more
     STOLEN = "stolen"  # another node had nothing to run, and took half of this node's tasks
+    LEFT = "left"  # the node that had the task leaves, or keeps no tasks for others any more
 
     __hash__ = object.__hash__
 

@@ -61,7 +61,7 @@ def node_with_most_data(
     Of equal nodes the current one is taken, else the first that is known.
     """
     sizes = {file.id: file.size_bytes for file in as_committed(task.inputs, task.input_copies)}
-    known = {copy.node for copy in task.input_copies}.intersection(nodes)
+    known = {copy.node for copy in task.input_copies if copy.node in nodes}
     held: dict[NodeId, int] = {}
     for file, node in dict.fromkeys((copy.file, copy.node) for copy in task.input_copies):
         if node in known:

@@ -190,7 +190,8 @@ class Client:
         self.emit(TaskFinished(now, task, NOBODY, CLIENT, TaskState.REMOVED, generation))
         for holder in removed.holders:
             self.send(holder, Stop(task, generation))
-        self.send(removed.preferred, TellChildren(task, generation, removed.children))
+        teller = self.homes.with_stand_in(removed).preferred
+        self.send(teller, TellChildren(task, generation, removed.children))
 
     async def watch(self, pause_seconds: float) -> None:
         """Submit all tasks again whenever a shard has lost writes; tasks it knows stay as is.

@@ -11,6 +11,7 @@ from dataward.model.messages import Ask
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.node.choosers import Chooser
 from dataward.node.handing_over import hand_over
+from dataward.node.keeper_homes import first_keepers
 from dataward.node.mover import NodeParts
 from dataward.node.pool import Changes
 
@@ -29,6 +30,9 @@ class Question(NamedTuple):
 class Dispenser:
     """Remembers who asked, so that a task is given as soon as there is one: first come, first
     served.
+
+    When nodes come or go, others may become keepers. Nobody asks a node that is no keeper, so such
+    a node sends the tasks of its pool to the first keeper.
     """
 
     parts: NodeParts
@@ -48,14 +52,27 @@ class Dispenser:
         self._asked[question.node] = Question(question.tasks, since, now + self.patience_seconds)
         self.parts.state.pool.due.set()
 
+    def __post_init__(self) -> None:
+        self.parts.world.nodes.watch(self.parts.state.pool.due.set)
+
     async def run(self) -> None:
-        """Look whenever a task has come or a node has asked."""
-        due = self.parts.state.pool.due
+        """Look whenever a task has come, a node has asked, or nodes have come or gone."""
+        world, due = self.parts.world, self.parts.state.pool.due
         while True:
             await due.wait()
             due.clear()
-            if self._asked:
+            keepers = first_keepers(world.nodes)
+            if world.node not in keepers:
+                await self._send_on(keepers[0])
+            elif self._asked:
                 await self.dispense()
+
+    async def _send_on(self, keeper: NodeId) -> None:
+        state = self.parts.state
+        entries = [state.pool.take(task) for task in list(state.pool.tasks())]
+        if entries:
+            await hand_over(state, self.parts.placer, {keeper: entries}, Occasion.LEFT)
+            await self.catch_up()
 
     async def dispense(self) -> None:
         """Give the tasks of the pool to the nodes that have asked, as far as the chooser does."""

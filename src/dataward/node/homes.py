@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, NamedTuple, Protocol
+from zlib import crc32
 
 import msgspec
 
@@ -29,6 +30,7 @@ from dataward.node.depot import as_committed
 from dataward.node.learned import Learned
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.store_client import StoreClient
+from dataward.world import Members
 
 STRANGERS = 4  # nodes considered beyond those that hold some of a task's inputs
 
@@ -108,8 +110,9 @@ class AdageHome:
 
 
 def any_other_node(view: View) -> NodeId:
-    """A node other than the one that asks, drawn at random."""
-    return view.random.choice([node for node in view.nodes if node != view.here])
+    """A node other than the one that asks, drawn at random; if all others have left, this one."""
+    others = [node for node in view.nodes if node != view.here]
+    return view.random.choice(others) if others else view.here
 
 
 def nearest(task: Standing, view: View) -> Home:
@@ -174,6 +177,11 @@ def receiver(load_seconds: float, neighbours: Mapping[NodeId, float]) -> NodeId 
     return min(neighbours, key=lambda node: (neighbours[node], node))
 
 
+def stand_in(task: TaskId, nodes: Sequence[NodeId]) -> NodeId:
+    """The node to which a task goes whose preferred node has left: the same for every asker."""
+    return nodes[crc32(task.encode()) % len(nodes)]
+
+
 # --- asking --------------------------------------------------------------------------------------
 
 
@@ -186,7 +194,7 @@ class Homes:
     """
 
     here: NodeId
-    nodes: Sequence[NodeId]
+    nodes: Members
     random: Random
     store: StoreClient
     rule: HomeRule
@@ -201,7 +209,12 @@ class Homes:
     async def find(
         self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()
     ) -> list[Home]:
-        """A home for each task. Nodes to ``avoid`` count as down, except this node itself."""
+        """A home for each task. Nodes to ``avoid`` count as down, except this node itself.
+
+        To the rules it seems that a task whose preferred node has left prefers its stand-in: in the
+        queue of a node that has left, the task would wait for a patrol.
+        """
+        tasks = [self.with_stand_in(task) for task in tasks]
         if tasks and self.rule.needs_inputs:
             tasks = await self._with_inputs(tasks)
         loads: dict[NodeId, float] = {}
@@ -217,6 +230,12 @@ class Homes:
                 loads[home.node] += task.seconds
             homes.append(home)
         return homes
+
+    def with_stand_in(self, task: Standing) -> Standing:
+        """The task; it prefers its stand-in if the node that it prefers has left."""
+        if task.preferred in self.nodes or not task.preferred:
+            return task
+        return msgspec.structs.replace(task, preferred=stand_in(task.task, self.nodes))
 
     async def _with_inputs(self, tasks: Sequence[Standing]) -> list[Standing]:
         """The tasks with their inputs, and with all places of these that the store knows of.
@@ -257,8 +276,7 @@ class Homes:
                 asked.update((copy.node, None) for copy in task.input_copies)
         for _ in range(min(STRANGERS, len(self.nodes))):
             asked[self.random.choice(self.nodes)] = None
-        known = set(self.nodes)
-        probes = [Probe(node) for node in asked if node in known and node != self.here]
+        probes = [Probe(node) for node in asked if node in self.nodes and node != self.here]
         loads = {self.here: self.queue.load_seconds} if self.queue is not None else {}
         for answer in await self.store.call(probes):
             assert isinstance(answer, Membership)

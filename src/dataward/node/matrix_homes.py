@@ -110,7 +110,7 @@ def data_objects(task: Standing, nodes: Collection[NodeId], waits_at: NodeId) ->
     else the first place known. What is only outside the cluster has to be moved whichever node runs
     the task, so it is left out.
     """
-    known = {copy.node for copy in task.input_copies}.intersection(nodes)
+    known = {copy.node for copy in task.input_copies if copy.node in nodes}
     places: dict[str, dict[NodeId, None]] = {}
     for copy in task.input_copies:
         if copy.node in known:

@@ -10,10 +10,11 @@ from dataward.model.answers import Membership
 from dataward.model.ids import NodeId
 from dataward.model.operations import Probe
 from dataward.node.store_client import StoreClient
+from dataward.world import Members
 
 
 class Neighbourhood(Enum):
-    STATIC = "static"  # drawn once
+    STATIC = "static"  # drawn once, and again when nodes have come or gone
     DYNAMIC = "dynamic"  # drawn again each time, as MATRIX does
 
 
@@ -27,12 +28,18 @@ class Neighbours:
     """The neighbours of the node ``here``, and their loads; ``size`` as in `size_of`."""
 
     here: NodeId
-    nodes: Sequence[NodeId]
+    nodes: Members
     random: Random
     store: StoreClient
     kind: Neighbourhood = Neighbourhood.DYNAMIC
     size: int = 0
     _drawn: list[NodeId] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes.watch(self._forget)
+
+    def _forget(self) -> None:
+        self._drawn = []
 
     def draw(self) -> Sequence[NodeId]:
         """The neighbours to look at now; this node itself may be drawn, and is left out."""

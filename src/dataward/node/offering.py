@@ -147,9 +147,19 @@ class OfferMover:
     _promised: list[tuple[float, float]] = field(default_factory=list)  # (until when, seconds)
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
 
+    def __post_init__(self) -> None:
+        self._company = self.parts.world.kernel.flag()  # set while there is another node
+        self.parts.world.nodes.watch(self._on_members)
+        self._on_members()
+
+    def _on_members(self) -> None:
+        if len(self.parts.world.nodes) > 1:
+            self._company.set()
+        else:
+            self._company.clear()
+
     def loops(self) -> Sequence[Coroutine[None, None, None]]:
-        is_alone = len(self.parts.world.nodes) == 1
-        return [] if is_alone else [self._relieve(), self._back_up()]
+        return [self._relieve(), self._back_up()]
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):
@@ -169,6 +179,7 @@ class OfferMover:
         kernel, queue = self.parts.world.kernel, self.parts.state.queue
         pause = self.settings.pause_seconds_min
         while True:
+            await self._company.wait()
             if not queue.givable and not self._unstarted():
                 await queue.offered.wait()
                 pause = self.settings.pause_seconds_min
@@ -260,6 +271,7 @@ class OfferMover:
         """Whenever an attempt is late, have the task run elsewhere too if that should end first."""
         attempts, kernel = self.parts.state.attempts, self.parts.world.kernel
         while True:
+            await self._company.wait()
             await attempts.started_one.wait(self._late_in_seconds())
             attempts.started_one.clear()
             for entry in self._late():

@@ -26,12 +26,12 @@ class Validator:
 
     async def run(self) -> None:
         """Check the node's own queue and, when it is its turn, patrol some shards."""
-        nodes, shards = len(self.world.nodes), self.world.store.shard_count
-        place = self.world.nodes.index(self.world.node)
-        for turn in count(place + 1):
+        here, nodes, shards = self.world.node, self.world.nodes, self.world.store.shard_count
+        for past in count(1):
             await self.world.kernel.sleep(self.settings.validation_seconds)
             await self._drop_finished()
-            for shard in shards_to_patrol(turn, nodes, shards):
+            place = nodes.index(here) if here in nodes else len(nodes)  # it may not have heard yet
+            for shard in shards_to_patrol(place + past, len(nodes), shards):
                 await self.patrol.look_after(shard)
 
     async def _drop_finished(self) -> None:

@@ -40,7 +40,7 @@ from dataward.sim.store_service import OnApplied, StoreOf, StoreService
 from dataward.sim.truth import truth_of
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
-from dataward.world import World
+from dataward.world import Members, World
 
 
 class Stuck(OwnFaultError):  # noqa: N818 - a finding, not an error of the simulation
@@ -121,6 +121,7 @@ class Simulation:
         for simulated in self.machines.values():
             simulated.stored.earlier.update(self.earlier.left)
         self.nodes: tuple[NodeId, ...] = tuple(self.machines)
+        self.members = Members(self.nodes)  # one for all worlds: a million of them would be too big
         inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
         self.traffic = Traffic(self.fabric, self.interference, self.machines, inboxes, self.emit)
         self._sinks = list(self.sinks)
@@ -228,7 +229,7 @@ class Simulation:
         store = StoreOf(self.store, CLIENT)
         client = StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings)
         random = seeded(self.seed, CLIENT, "homes")
-        homes = Homes(CLIENT, self.nodes, random, client, self.strategy.home)
+        homes = Homes(CLIENT, self.members, random, client, self.strategy.home)
         return Client(client, homes, list(specs), placed, self._send, self.kernel, self.emit)
 
     def _send(self, node: NodeId, message: Message) -> None:
@@ -286,7 +287,7 @@ class Simulation:
         id = machine.spec.id
         return World(
             node=id,
-            nodes=self.nodes,
+            nodes=self.members,
             incarnation=machine.incarnation,
             cores=machine.spec.cores,
             memory_bytes=machine.spec.memory_bytes,
