@@ -14,6 +14,7 @@ from dataward.model.answers import (
     Page,
     Standing,
     Suspect,
+    Tallied,
     Undelivered,
     Unfinished,
 )
@@ -47,6 +48,7 @@ from dataward.model.operations import (
     Replicate,
     Submit,
     TakeOver,
+    Tally,
     TaskSpec,
 )
 from dataward.model.states import TaskState
@@ -294,6 +296,19 @@ class Asker:
             found.undelivered += answer.undelivered
             found.suspects += answer.suspects
         return found
+
+    def tally(self) -> dict[TaskState, int]:
+        """How many tasks are in each state, in all shards together."""
+        total = dict.fromkeys(TaskState, 0)
+        for shard, answer in enumerate(
+            self.call(*(Tally(i) for i in range(self.store.shard_count)))
+        ):
+            assert isinstance(answer, Tallied)
+            assert answer.shard == shard
+            assert answer.counts.keys() == total.keys()
+            for state, count in answer.counts.items():
+                total[state] += count
+        return total
 
     def recount(self, limit: int) -> list[Unfinished]:
         """Every page of every shard."""

@@ -2692,6 +2692,74 @@ def test_a_recount_finds_the_rest_of_many_that_were_forgotten(store):
     assert sorted(task.task for task in store.recount(100)) == sorted(left)
 
 
+# --- tally -------------------------------------------------------------------------------------
+
+
+def counted(store: Asker) -> dict[str, int]:
+    """The states that some task is in, each with the number of tasks."""
+    return {state.value: count for state, count in store.tally().items() if count}
+
+
+def test_a_new_store_has_no_task_in_any_state(store):
+    assert counted(store) == {}
+
+
+def test_a_tally_follows_each_task_through_its_states(store):
+    store.submit(*(a_task(f"t{i}") for i in range(5)), a_task("child", parents=["t0"]))
+    submitted = counted(store)
+    for i in range(4):
+        store.begin(f"t{i}", "n1.1.1")
+    store.advance("t0", "n1.1.1", TaskState.RUNNING)
+    store.advance("t1", "n1.1.1", TaskState.STAGE_OUT)
+    under_way = counted(store)
+    store.commit("t0", "n1.1.1")
+    store.fail("t1", "n1.1.1")
+    store.remove("t2")
+    store.release("t3", "n1.1.1")
+    store.notify("child", "t0")
+
+    assert submitted == {"ready": 5, "waiting": 1}
+    assert under_way == {"waiting": 1, "ready": 1, "stage-in": 2, "running": 1, "stage-out": 1}
+    assert counted(store) == {"complete": 1, "failed": 1, "removed": 1, "ready": 3}
+
+
+def test_a_tally_counts_a_task_once_however_often_it_is_submitted_or_committed(store):
+    for _ in range(2):
+        store.submit(a_task("a"))
+        store.complete("a")
+        store.commit("a", "n2.1.1")
+
+    assert counted(store) == {"complete": 1}
+
+
+def test_a_tally_takes_back_a_task_that_is_reopened_and_one_that_is_postponed(store):
+    store.submit(a_task("a", children=["b"]), a_task("b", parents=["a"]))
+    store.complete("a")
+    store.notify("b", "a")
+    store.begin("b", "n1.1.2")
+    store.reopen("a")
+    store.postpone("b", "n1.1.2", "a")
+
+    assert counted(store) == {"ready": 1, "waiting": 1}
+
+
+def test_a_tally_counts_those_that_fail_or_are_removed_with_a_parent(store):
+    store.submit(*(a_task(child, parents=["gone"]) for child in ("a", "b", "c")))
+    store.notify("a", "gone", failed=True)
+    store.notify("b", "gone", removed=True)
+
+    assert counted(store) == {"waiting": 1, "failed": 1, "removed": 1}
+
+
+def test_a_tally_leaves_out_what_is_forgotten(store):
+    store.submit(a_task("a"), a_task("b"))
+    store.complete("a")
+    store.forget("a")
+    store.forget("b")
+
+    assert counted(store) == {"ready": 1}
+
+
 # --- recount -----------------------------------------------------------------------------------
 
 

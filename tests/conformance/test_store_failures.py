@@ -44,6 +44,7 @@ from dataward.model.operations import (
     Seize,
     Submit,
     TakeOver,
+    Tally,
 )
 from dataward.model.platform import StoreModel
 from dataward.model.states import TaskState
@@ -87,6 +88,7 @@ A_LIFE: tuple[Operation, ...] = (
     Seize("n1", 1),
     Recount(0, 0, 10),
     Recounted(0, 0),
+    Tally(0),
     Look("parent"),
     Forget("parent"),
     Look("child"),

@@ -6,6 +6,7 @@ from dataward.model.answers import Answer, Orphans, Refusal, Undelivered
 from dataward.model.operations import Claim, Commit, Notify, Patrol, Seize
 from dataward.model.states import TaskState
 from dataward.stores.shard import Shard
+from dataward.stores.task_record import TaskRecord
 
 
 class WithoutFence(Shard):
@@ -25,7 +26,7 @@ class CountsNotices(Shard):
         record = self.tasks.get(op.task)
         if record is not None and record.notices.get(op.parent, 0) >= op.generation:
             record.waiting_for = max(record.waiting_for - 1, 0)
-            record.settle(now)
+            record.settle(now, self.counts)
         return super()._notify(op, now)
 
 
@@ -54,15 +55,21 @@ class SeizesTheLiving(Shard):
         return super()._seize(op, now)
 
 
-class CommitsTwice(Shard):
+class TakesBackEnds(Shard):
+    def _take_back_end(self, record: TaskRecord) -> None:
+        self.counts[record.state] -= 1
+        self.counts[TaskState.STAGE_OUT] += 1
+        record.state = TaskState.STAGE_OUT
+        record.generation -= 1
+
+
+class CommitsTwice(TakesBackEnds):
     """The second replica to commit is told that it won, too."""
 
     def _commit(self, op: Commit, now: float) -> Answer:
         record = self.tasks.get(op.task)
         if record is not None and record.winner not in ("", op.attempt):
-            record.state = TaskState.STAGE_OUT
-            record.generation -= 1
-            self.complete -= 1
+            self._take_back_end(record)
         return super()._commit(op, now)
 
 
@@ -74,15 +81,13 @@ class ForgetsClaims(Shard):
         return super()._claim(op, now)
 
 
-class CompletesTheRemoved(Shard):
+class CompletesTheRemoved(TakesBackEnds):
     """The attempt at a removed task is told that it won, if it commits."""
 
     def _commit(self, op: Commit, now: float) -> Answer:
         record = self.tasks.get(op.task)
         if record is not None and record.state is TaskState.REMOVED:
-            record.state = TaskState.STAGE_OUT
-            record.generation -= 1
-            self.removed -= 1
+            self._take_back_end(record)
         return super()._commit(op, now)
 
 

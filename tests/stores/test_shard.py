@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from conformance.store_cases import a_task, entry, node_of
-from dataward.model.answers import Begun, Committed, Findings, Standing
+from dataward.model.answers import Begun, Committed, Findings, Standing, Tallied
 from dataward.model.operations import (
     AddCopies,
     Advance,
@@ -42,6 +42,7 @@ from dataward.model.operations import (
     Seize,
     Submit,
     TakeOver,
+    Tally,
 )
 from dataward.model.states import ALLOWED, FINAL, IN_VAIN, TaskState
 from dataward.stores import task_rules
@@ -123,6 +124,7 @@ of_the_shard = st.one_of(
     ),
     st.builds(Recount, st.just(0), st.integers(0, 6), st.integers(1, 3)),
     st.builds(Recounted, st.just(0), st.integers(0, 1)),
+    st.just(Tally(0)),
 )
 
 
@@ -296,11 +298,10 @@ class AnyOrder(RuleBasedStateMachine):
             assert all(b in ALLOWED[a] for a, b in pairwise(what))
 
     @invariant()
-    def ends_are_counted_and_a_failure_or_removal_is_for_good(self):
+    def tasks_are_counted_by_state_and_a_failure_or_removal_is_for_good(self):
         found = [record.state for record in self.shard.tasks.values()]
-        assert self.shard.complete == found.count(TaskState.COMPLETE)
-        assert self.shard.failed == found.count(TaskState.FAILED)
-        assert self.shard.removed == found.count(TaskState.REMOVED)
+        counts = {state: found.count(state) for state in TaskState}
+        assert self.shard.apply(Tally(0), 0.0) == Tallied(0, counts, self.shard.epoch)
         for task, record in self.shard.tasks.items():
             assert record.generation >= self.generations.get(task, 0)
             self.generations[task] = record.generation

@@ -30,6 +30,7 @@ from dataward.model.operations import (
     Probe,
     Recounted,
     Submit,
+    Tally,
     shard_of,
 )
 from dataward.stores.shard import Shard
@@ -86,6 +87,7 @@ def test_any_calls_are_answered_as_the_shard_in_python_answers_them(
                 clock.move(seconds)
                 expected = [shard.apply(op, clock.now) for op in operations]
                 assert await store.call(operations) == expected
+            assert await store.call([Tally(0)]) == [shard.apply(Tally(0), clock.now)]
             assert await store.loose_ends() == shard.loose_ends()
 
     asyncio.run(compare())

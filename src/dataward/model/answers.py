@@ -176,4 +176,15 @@ class Page(msgspec.Struct, frozen=True, tag=True):
     cursor: int  # where the next page starts; -1 after the last
 
 
-Answer = Standing | Begun | Committed | Failing | Refused | Membership | Claimed | Findings | Page
+class Tallied(msgspec.Struct, frozen=True, tag=True):
+    """How many tasks of a shard are in each state; a task that was forgotten is in none."""
+
+    shard: int
+    counts: dict[TaskState, int]
+    epoch: int  # as in `Findings`: the counts tell only of tasks that the shard still knows
+
+
+Answer = (
+    Standing | Begun | Committed | Failing | Refused | Membership | Claimed | Findings | Page
+    | Tallied
+)  # fmt: skip

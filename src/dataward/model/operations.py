@@ -418,13 +418,21 @@ class Recounted(msgspec.Struct, frozen=True, tag=True):
     restored: int = 0
 
 
-ShardOperation = Patrol | Recount | Recounted
-_SHARD_OPERATIONS = frozenset({Patrol, Recount, Recounted})
+class Tally(msgspec.Struct, frozen=True, tag=True):
+    """Read how many tasks of one shard are in each state now. -> Tallied"""
+
+    shard: int
+
+
+ShardOperation = Patrol | Recount | Recounted | Tally
+SHARD_OPERATIONS = frozenset({Patrol, Recount, Recounted, Tally})
+"""The operations that name their shard; for all others the key decides."""
+
 Operation = (
     Submit | Begin | Advance | Commit | Fail | Release | Remove | Notify | Delivered | Replicate
     | TakeOver | Reopen | Postpone | AddCopies | DropCopies | Look | Forget
     | Join | Renew | Enqueue | Claim | LetGo | Restate | Seize | ReportLoad | Probe
-    | Patrol | Recount | Recounted
+    | Patrol | Recount | Recounted | Tally
 )  # fmt: skip
 
 
@@ -442,6 +450,6 @@ def notice_of_end(
 
 def shard_of(operation: Operation, shards: int) -> int:
     """The shard an operation goes to. Every process, of any version, must compute the same."""
-    if type(operation) in _SHARD_OPERATIONS:  # isinstance takes ten times as long on a Struct
+    if type(operation) in SHARD_OPERATIONS:  # isinstance takes ten times as long on a Struct
         return operation.shard  # type: ignore[union-attr]
     return crc32(operation.key.encode()) % shards  # type: ignore[union-attr]

@@ -19,16 +19,16 @@ from dataward.errors import FormatError, SettingError
 from dataward.model.answers import Answer
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.operations import (
+    SHARD_OPERATIONS,
     Commit,
     Fail,
     Look,
     Operation,
     OutputFile,
-    Patrol,
     Probe,
     Recount,
-    Recounted,
     Remove,
+    Tally,
     TaskSpec,
     shard_of,
 )
@@ -53,12 +53,9 @@ OUTCOMES = frozenset({Commit, Fail, Remove})
 # Records that no call waits for are written with the next outcome, or once there are this many.
 RECORDS_UNAWAITED_MAX = 1000
 
-# These operations name their shard; for all others the key decides.
-BY_SHARD = frozenset({Patrol, Recount, Recounted})
-
 # These operations change nothing, so they are not written down. A patrol is written down, even one
 # that finds nothing: it still tidies the lists that decide what the next patrol finds first.
-READS = frozenset({Look, Probe, Recount})
+READS = frozenset({Look, Probe, Recount, Tally})
 
 
 def at_once(work: Work, done: Done) -> None:
@@ -96,7 +93,8 @@ class EmbeddedSettings:
 class ShardState(msgspec.Struct, array_like=True):
     """Everything a `Shard` remembers, each field under the name of the shard's attribute.
 
-    Only its outboxes have two fields here, ``full`` and ``given``.
+    Only its outboxes have two fields here, ``full`` and ``given``. How many tasks are complete,
+    failed and removed is written for earlier versions, and counted again when it is read.
     """
 
     index: int
@@ -122,6 +120,7 @@ class ShardState(msgspec.Struct, array_like=True):
 
 
 _FIELDS = ShardState.__struct_fields__
+_COUNTED = frozenset({"complete", "failed", "removed"})
 
 
 class Snapshot(msgspec.Struct, array_like=True, tag="snapshot"):
@@ -285,7 +284,7 @@ class EmbeddedStore:
 
     def _shard_of(self, operation: Operation) -> Shard:
         shards = self._shards
-        if len(shards) == 1 and type(operation) not in BY_SHARD:
+        if len(shards) == 1 and type(operation) not in SHARD_OPERATIONS:
             return shards[0]
         return shards[shard_of(operation, len(shards))]
 
@@ -398,10 +397,14 @@ def shard_from(state: ShardState) -> Shard:
     """A shard with this state."""
     shard = Shard(state.index)
     for name in _FIELDS:
+        if name in _COUNTED:
+            continue
         value, owner = getattr(state, name), _owner(shard, name)
         if isinstance(getattr(owner, name), OrderedDict):
             value = OrderedDict(value)
         setattr(owner, name, value)
+    for record in shard.tasks.values():
+        shard.counts[record.state] += 1
     return shard
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from heapq import heappop
 from itertools import islice
 
-from dataward.model.answers import Answer, Findings, Orphans, Suspect, Undelivered
+from dataward.model.answers import Answer, Findings, Orphans, Suspect, Tallied, Undelivered
 from dataward.model.ids import NOBODY
-from dataward.model.operations import Patrol, Recounted, Seize, TakeOver
+from dataward.model.operations import Patrol, Recounted, Seize, TakeOver, Tally
 from dataward.model.states import FINAL, TaskState
 from dataward.stores.node_record import NodeRecord, Stay
 from dataward.stores.node_rules import NodeRules
@@ -143,6 +143,9 @@ class PatrolRules(TaskRules, NodeRules):
         repaired = (self.recounted_epoch, self.recounted_restored)
         self.recounted_epoch, self.recounted_restored = max(repaired, (op.epoch, op.restored))
         return Findings(self.index, (), (), (), self.epoch, self._is_recount_due, self.restored)
+
+    def _tally(self, op: Tally, now: float) -> Answer:
+        return Tallied(self.index, dict(self.counts), self.epoch)
 
 
 def _orphans(node: NodeRecord, stays: Sequence[Stay]) -> Orphans:

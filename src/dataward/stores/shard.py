@@ -40,6 +40,7 @@ from dataward.model.operations import (
     Seize,
     Submit,
     TakeOver,
+    Tally,
 )
 from dataward.stores.patrol_rules import PatrolRules
 
@@ -79,6 +80,7 @@ class Shard(PatrolRules):
             Patrol: self._patrol,
             Recount: self._recount,
             Recounted: self._recounted,
+            Tally: self._tally,
         }
 
     def apply(self, operation: Operation, now: float) -> Answer:

@@ -16,6 +16,9 @@ from dataward.model.operations import Copy, OutputFile, TaskSpec
 from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 
+Counts = dict[TaskState, int]
+"""How many tasks of a shard are in each state."""
+
 _BY_PROGRESS = {step: state for state, step in PROGRESS.items()}
 
 
@@ -122,24 +125,29 @@ class TaskRecord:
             return None
         return Refusal.FENCED if incarnation_of(attempt) < first[0] else Refusal.OVER
 
-    def settle(self, at: float) -> None:
+    def settle(self, at: float, counts: Counts) -> None:
         """Move to the state that attempts and notices imply, unless the task is finished."""
         if self.state in FINAL:
             return
         if not self.attempts:
-            self.move(TaskState.WAITING if self.waiting_for else TaskState.READY, at)
+            self.move(TaskState.WAITING if self.waiting_for else TaskState.READY, at, counts)
             return
         states = [attempt.state for attempt in self.attempts.values()]
-        self.move(states[0] if len(states) == 1 else max(states, key=PROGRESS.__getitem__), at)
+        furthest = states[0] if len(states) == 1 else max(states, key=PROGRESS.__getitem__)
+        self.move(furthest, at, counts)
 
-    def move(self, to: TaskState, at: float) -> None:
-        """Change the state and note the time. Steps that were never reported get the same time.
+    def move(self, to: TaskState, at: float, counts: Counts) -> None:
+        """Change the state, its shard's counts with it, and note the time.
+
+        Steps that were never reported get the same time.
 
         Reports come late, and from other clocks: no entry of the history is earlier than the one
         before it.
         """
         if to is self.state:
             return
+        counts[self.state] -= 1
+        counts[to] += 1
         if self.history:
             at = max(at, self.history[-1][0])
         while to not in ALLOWED[self.state]:

@@ -41,7 +41,7 @@ from dataward.model.operations import (
 from dataward.model.states import FINAL, IN_VAIN, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.outboxes import Outboxes
-from dataward.stores.task_record import AttemptRecord, TaskRecord
+from dataward.stores.task_record import AttemptRecord, Counts, TaskRecord
 
 TRIM_TASKS = 1000  # this many names of forgotten tasks may stay listed
 
@@ -52,9 +52,7 @@ class TaskRules:
     def __init__(self) -> None:
         self.epoch = 0  # grows when acknowledged writes are lost
         self.restored = 0  # tasks that were lost, and have been submitted again
-        self.complete = 0
-        self.failed = 0
-        self.removed = 0
+        self.counts: Counts = dict.fromkeys(TaskState, 0)
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
         self._submitted: list[TaskId] = []  # in order, without the first `_forgotten` ones
@@ -65,9 +63,22 @@ class TaskRules:
         self._begun: OrderedDict[AttemptId, tuple[TaskId, float]] = OrderedDict()
 
     @property
+    def complete(self) -> int:
+        return self.counts[TaskState.COMPLETE]
+
+    @property
+    def failed(self) -> int:
+        return self.counts[TaskState.FAILED]
+
+    @property
+    def removed(self) -> int:
+        return self.counts[TaskState.REMOVED]
+
+    @property
     def ended(self) -> int:
         """How many tasks have ended, in any way."""
-        return self.complete + self.failed + self.removed
+        counts = self.counts
+        return counts[TaskState.COMPLETE] + counts[TaskState.FAILED] + counts[TaskState.REMOVED]
 
     # --- tasks: from submission to commit --------------------------------------------------------
 
@@ -80,7 +91,8 @@ class TaskRules:
             self.tasks[spec.id] = record
             self._submitted.append(spec.id)
             self.restored += op.again
-            record.settle(now)
+            self.counts[TaskState.WAITING] += 1
+            record.settle(now, self.counts)
         return self._standing(record)
 
     def _begin(self, op: Begin, now: float) -> Answer:
@@ -103,7 +115,7 @@ class TaskRules:
                     return Refused(op.task, Refusal.ENOUGH_REPLICAS, record.state)
             record.attempts[op.attempt] = AttemptRecord(op.node, incarnation, TaskState.STAGE_IN)
             record.hold(op.node)
-            record.settle(now)
+            record.settle(now, self.counts)
             self._begun[op.attempt] = (op.task, now)
             self.outboxes.empty(op.task)  # the node that begins it took it from a queue
         return Begun(
@@ -125,7 +137,7 @@ class TaskRules:
         attempt = record.attempts.get(op.attempt)
         if attempt and PROGRESS.get(op.state, 0) > PROGRESS[attempt.state]:
             attempt.state = op.state
-            record.settle(min(op.at, now))
+            record.settle(min(op.at, now), self.counts)
         return self._standing(record)
 
     def _commit(self, op: Commit, now: float) -> Answer:
@@ -158,9 +170,9 @@ class TaskRules:
         )
         self._catch_up(record, op, now)
         record.attempts[op.attempt].state = TaskState.STAGE_OUT
-        record.settle(now)
+        record.settle(now, self.counts)
         record.hear_of_all_parents()  # it ran, so they had finished, even if that was forgotten
-        record.move(TaskState.COMPLETE, now)
+        record.move(TaskState.COMPLETE, now, self.counts)
         # Never a number given before, not even one the shard forgot: children may require more.
         record.generation = max(record.generation, self.epoch << 20) + 1
         record.winner = op.attempt
@@ -173,7 +185,6 @@ class TaskRules:
             for output in record.spec.outputs
         }
         self._see_children_told(record, now)
-        self.complete += 1
 
     def _catch_up(self, record: TaskRecord, op: Commit | Fail, now: float) -> None:
         """Note the states that the attempt passed through and that no `Advance` reported."""
@@ -181,7 +192,7 @@ class TaskRules:
         for state, at in op.timeline:
             if PROGRESS.get(state, 0) > PROGRESS[attempt.state]:
                 attempt.state = state
-                record.settle(min(at, now))
+                record.settle(min(at, now), self.counts)
 
     def _fail(self, op: Fail, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -212,13 +223,11 @@ class TaskRules:
 
     def _end_in_vain(self, record: TaskRecord, end: TaskState, now: float) -> None:
         """The only place where a task fails or is removed, which nothing takes back."""
-        record.move(end, now)
+        record.move(end, now, self.counts)
         # Otherwise a late `Delivered` for the previous end would clear this outbox.
         record.generation += 1
         record.attempts.clear()
         self.outboxes.fill(record.spec.id, now)
-        self.failed += end is TaskState.FAILED
-        self.removed += end is TaskState.REMOVED
 
     def _remove(self, op: Remove, now: float) -> Answer:
         record = self.tasks.get(op.task)
@@ -240,7 +249,7 @@ class TaskRules:
         A task that would have to wait though a parent has failed, fails. So it is removed if a
         parent was.
         """
-        record.settle(now)
+        record.settle(now, self.counts)
         if record.state is TaskState.WAITING:
             self.outboxes.empty(record.spec.id)  # whoever sends the last notice will queue the task
             if record.failed_parent:
@@ -290,7 +299,7 @@ class TaskRules:
             if known < record.required.get(op.parent, 1) <= op.generation:
                 record.waiting_for -= 1
                 assert record.waiting_for >= 0, f"{op.task} was told by {op.parent}, no parent"
-            record.settle(now)
+            record.settle(now, self.counts)
         return self._standing(record)
 
     def _heed_failure(self, record: TaskRecord, op: Notify, now: float) -> Answer:
@@ -326,6 +335,7 @@ class TaskRules:
         if record.state not in FINAL:
             return self._standing(record)
         del self.tasks[op.task]
+        self.counts[record.state] -= 1
         self.outboxes.empty(op.task)
         self._trim_submitted()
         return self._unknown(op.task)
@@ -370,8 +380,7 @@ class TaskRules:
             record.holders.clear()
             record.backups = 0
             self.outboxes.empty(op.task)
-            record.move(TaskState.READY, now)
-            self.complete -= 1
+            record.move(TaskState.READY, now, self.counts)
             self._settle(record, now)
             self._see_it_placed(record, now)
         return self._standing(record, granted=is_it, files=True)

@@ -59,27 +59,45 @@ local function grow_epoch(seen_epoch, seen_run)
   end
 end
 
+-- ``counts`` has how many tasks are in each state.
+local function pack_shard()
+  local counts = shard.counts
+  return pack(
+    shard.shards, shard.epoch, shard.run, shard.now, shard.places, shard.tickets, shard.restored,
+    shard.forgotten, shard.recounted_epoch, shard.recounted_restored, shard.recount_held_until,
+    counts.waiting, counts.ready, counts["stage-in"], counts.running, counts["stage-out"],
+    counts.complete, counts.failed, counts.removed
+  )
+end
+
+local function unpack_shard(packed)
+  local shards, epoch, run, now, places, tickets, restored, forgotten, recounted_epoch,
+    recounted_restored, recount_held_until, waiting, ready, stage_in, running, stage_out, complete,
+    failed, removed = unpack_all(packed)
+  return {
+    shards = shards, epoch = epoch, run = run, now = now, places = places, tickets = tickets,
+    restored = restored, forgotten = forgotten, recounted_epoch = recounted_epoch,
+    recounted_restored = recounted_restored, recount_held_until = recount_held_until,
+    counts = {
+      waiting = waiting, ready = ready, ["stage-in"] = stage_in, running = running,
+      ["stage-out"] = stage_out, complete = complete, failed = failed, removed = removed,
+    },
+  }
+end
+
 local function read_shard(shards)
   shard_as_read = call("GET", prefix)
   if shard_as_read then
-    shard = unpack_all(shard_as_read)
+    shard = unpack_shard(shard_as_read)
     return
   end
   shard = {
-    shards = shards,
-    epoch = -1,
-    run = "",
-    now = 0,
-    places = 0,
-    tickets = 0,
-    complete = 0,
-    failed = 0,
-    removed = 0,
-    restored = 0,
-    forgotten = 0,
-    recounted_epoch = 0,
-    recounted_restored = 0,
-    recount_held_until = 0,
+    shards = shards, epoch = -1, run = "", now = 0, places = 0, tickets = 0, restored = 0,
+    forgotten = 0, recounted_epoch = 0, recounted_restored = 0, recount_held_until = 0,
+    counts = {
+      waiting = 0, ready = 0, ["stage-in"] = 0, running = 0, ["stage-out"] = 0, complete = 0,
+      failed = 0, removed = 0,
+    },
   }
 end
 
@@ -148,7 +166,7 @@ local function write_new(name, packed_by_id)
 end
 
 local function write_shard()
-  local packed = pack(shard)
+  local packed = pack_shard()
   if packed ~= shard_as_read then
     call("SET", prefix, packed)
   end

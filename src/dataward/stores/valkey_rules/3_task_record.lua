@@ -355,6 +355,14 @@ local function has_attempt_of(record, node)
   return false
 end
 
+-- Change the state, and the shard's counts with it.
+local function move(record, to)
+  local counts = shard.counts
+  counts[record.state] = counts[record.state] - 1
+  counts[to] = counts[to] + 1
+  record.state = to
+end
+
 -- Move to the state that attempts and notices imply, unless the task is finished.
 local function settle_record(record)
   if FINAL[record.state] then
@@ -366,5 +374,5 @@ local function settle_record(record)
       furthest = attempt.state
     end
   end
-  record.state = furthest or (record.waiting_for > 0 and "waiting" or "ready")
+  move(record, furthest or (record.waiting_for > 0 and "waiting" or "ready"))
 end

@@ -43,12 +43,11 @@ end
 
 -- The only place where a task fails or is removed, which nothing takes back.
 local function end_in_vain(record, final, now)
-  record.state = final
+  move(record, final)
   -- Otherwise a late `Delivered` for the previous end would clear this outbox.
   record.generation = record.generation + 1
   record.attempts = {}
   fill_outbox(record, now)
-  shard[final] = shard[final] + 1
 end
 
 -- Recompute the state from the remaining attempts.
@@ -80,6 +79,7 @@ function rules.Submit(op)
     record = new_task(op.task, op.spec)
     tasks[op.task] = record
     new_specs[op.task] = op.spec
+    shard.counts.waiting = shard.counts.waiting + 1
     call("RPUSH", key("submitted"), op.task)
     if op.again then
       shard.restored = shard.restored + 1
@@ -171,7 +171,7 @@ end
 -- back. The states that the attempt passed through are not noted, as there is no history.
 local function complete(record, op, spec, now)
   hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
-  record.state = "complete"
+  move(record, "complete")
   -- Never a number given before, not even one the shard forgot: children may require more.
   record.generation = math.max(record.generation, shard.epoch * GENERATIONS) + 1
   record.winner = op.attempt
@@ -184,7 +184,6 @@ local function complete(record, op, spec, now)
   else
     empty_outbox(record)
   end
-  shard.complete = shard.complete + 1
   return copies
 end
 
@@ -409,6 +408,7 @@ function rules.Forget(op)
     return standing(record)
   end
   empty_outbox(record)
+  shard.counts[record.state] = shard.counts[record.state] - 1
   tasks[op.task], tasks_as_read[op.task] = false, nil
   new_specs[op.task], new_outputs[op.task] = nil, nil
   for _, name in ipairs({ "tasks", "specs", "outputs" }) do
@@ -451,8 +451,7 @@ function rules.Reopen(op, now)
     record.holders = {}
     record.backups = 0
     empty_outbox(record)
-    record.state = "ready"
-    shard.complete = shard.complete - 1
+    move(record, "ready")
     settle(record, now)
     see_it_placed(record, now)
   end

@@ -154,3 +154,7 @@ function rules.Recounted(op)
   end
   return findings(op.shard, {}, {}, {}, is_recount_due())
 end
+
+function rules.Tally(op)
+  return answer("Tallied", "shard", op.shard, "counts", shard.counts, "epoch", shard.epoch)
+end
