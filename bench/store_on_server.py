@@ -36,7 +36,8 @@ from dataward.model.operations import (
     Submit,
     TaskSpec,
 )
-from dataward.stores.valkey import ValkeyStore, connect_to_server
+from dataward.stores.connection import connect
+from dataward.stores.valkey import ValkeyStore
 
 TASKS = 10_000
 TOGETHER = 100
@@ -144,7 +145,8 @@ async def measure(path: str) -> dict[str, float]:
     gauge = Gauge(path)
     batches = [range(first, first + TOGETHER) for first in range(0, TASKS, TOGETHER)]
     found: dict[str, float] = {}
-    async with ValkeyStore(connect_to_server(unix_socket_path=path)) as store:
+    async with connect(f"unix://{path}") as connection:
+        store = ValkeyStore(connection)
         await store.call([Join(NODE, 1, 1e6)])
         memory, cpu, start = gauge.memory_bytes(), gauge.cpu_micros(), perf_counter()
         for batch in batches:

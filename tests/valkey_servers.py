@@ -52,6 +52,12 @@ class RunningServer:
     process: subprocess.Popen[bytes]
     address: dict[str, Any]
 
+    @property
+    def url(self) -> str:
+        if "port" in self.address:
+            return f"valkey://127.0.0.1:{self.address['port']}"
+        return f"unix://{self.address['unix_socket_path']}"
+
     def ask(self, *words: str | int) -> Any:
         with Valkey(**self.address) as client:
             return client.execute_command(*words)

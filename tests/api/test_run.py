@@ -9,8 +9,8 @@ from dataward import WorkflowBuilder, write_workflow
 from dataward.cli.main import main
 from dataward.errors import MissingInputError, SettingError
 from dataward.model.events import RunEnded, TaskFinished
+from dataward.model.states import RunState
 from dataward.reports.known_tasks import UnknownTaskError
-from dataward.runs.run_directory import RunState
 
 
 def two_steps(word: str = "hello") -> WorkflowBuilder:

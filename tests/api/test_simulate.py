@@ -12,7 +12,7 @@ from dataward.cli.main import main
 from dataward.errors import SettingError
 from dataward.model.events import TaskFinished
 from dataward.model.platform import Machine, Platform
-from dataward.runs.run_directory import RunState
+from dataward.model.states import RunState
 
 
 def test_a_simulation_is_what_the_command_says_of_it(capsys):

@@ -12,11 +12,12 @@ from cli.recorded_runs import a_bad_run, a_good_run, a_recorded_run, write_log
 from dataward.cli.run_end import TAIL_BYTES, RunEnd, end_as_json, last_lines, print_end
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import Event, InputsStaged, RunEnded, TaskSkipped
+from dataward.model.states import RunState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.progress import RunProgress
 from dataward.reports.run_summary import RunTally
 from dataward.runs.recorded_run import RunEnding
-from dataward.runs.run_directory import RunState, ended_state
+from dataward.runs.run_directory import ended_state
 from dataward.runs.stale_outputs import StaleOutputs
 from reports.lives import attempt_of, error, failed, ran, removed, run_started, started
 

@@ -58,14 +58,10 @@ from dataward.model.platform import StoreModel
 from dataward.model.states import TaskState
 from dataward.sim.interference import Interference
 from dataward.sim.store_service import StoreOf, StoreService
+from dataward.stores.connection import connect
 from dataward.stores.embedded import EmbeddedSettings, EmbeddedStore
 from dataward.stores.memory import MemoryStore
-from dataward.stores.valkey import (
-    Connection,
-    ValkeyStore,
-    connect_to_cluster,
-    connect_to_server,
-)
+from dataward.stores.valkey import ValkeyStore
 from valkey_servers import RunningServer
 
 
@@ -117,26 +113,26 @@ def a_simulated_store(shards: int) -> Asker:
     return Asker(StoreOf(service, "n1"), KernelClock(kernel), run_on(kernel))
 
 
-def an_asker_of(request: pytest.FixtureRequest, connection: Connection, shards: int) -> Asker:
+def an_asker_of(request: pytest.FixtureRequest, server: RunningServer, shards: int) -> Asker:
     """Asks from an event loop of its own."""
-    runner, clock = asyncio.Runner(), HandClock()
+    runner, clock, connection = asyncio.Runner(), HandClock(), connect(server.url)
     store = ValkeyStore(connection, shards=shards, clock=clock)
     request.addfinalizer(runner.close)
-    request.addfinalizer(lambda: runner.run(store.close()))
+    request.addfinalizer(lambda: runner.run(connection.close()))
     return Asker(store, clock, runner.run)
 
 
 def a_valkey_store(request: pytest.FixtureRequest, fixture: str, shards: int) -> Asker:
     server: RunningServer = request.getfixturevalue(fixture)
     server.ask("FLUSHALL")
-    return an_asker_of(request, connect_to_server(**server.address), shards)
+    return an_asker_of(request, server, shards)
 
 
 def a_valkey_cluster(request: pytest.FixtureRequest, shards: int) -> Asker:
     servers: list[RunningServer] = request.getfixturevalue("valkey_cluster")
     for server in servers:
         server.ask("FLUSHALL")
-    return an_asker_of(request, connect_to_cluster(**servers[0].address), shards)
+    return an_asker_of(request, servers[0], shards)
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {

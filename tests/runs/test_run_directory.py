@@ -3,8 +3,9 @@
 import pytest
 
 from dataward.formats import read_workflow
+from dataward.model.states import RunState
 from dataward.reports.event_file import EventFileReader
-from dataward.runs.run_directory import NoRunError, RunDirectory, RunState
+from dataward.runs.run_directory import NoRunError, RunDirectory
 from power.small_cuts import PLACE, cut_at_the_end, cut_everywhere, recorded_lines
 from power.tracing import why_impossible
 
@@ -24,7 +25,8 @@ BEGIN = (
 import msgspec
 from dataward import WorkflowBuilder, write_workflow
 from dataward.reports.event_file import EventFileWriter
-from dataward.runs.run_directory import new_facts, RunState
+from dataward.model.states import RunState
+from dataward.runs.run_directory import new_facts
 record = directory.new_record()
 wf = WorkflowBuilder("w")
 wf.command("true")

@@ -16,10 +16,12 @@ from conformance.store_cases import HandClock, a_task, entry
 from dataward.errors import SettingError
 from dataward.model.answers import Findings
 from dataward.model.operations import (
+    AddCopies,
     Begin,
     Claim,
     Commit,
     Copy,
+    DropCopies,
     Enqueue,
     Forget,
     Join,
@@ -33,8 +35,9 @@ from dataward.model.operations import (
     Tally,
     shard_of,
 )
+from dataward.stores.connection import Connection, connect
 from dataward.stores.shard import Shard
-from dataward.stores.valkey import ValkeyStore, connect_to_server, tag_of
+from dataward.stores.valkey import ERASED_MAX, ValkeyStore, tag_of
 from dataward.strategies.registry import STRATEGIES
 from dataward.world import StoreUnavailable
 from stores.recorded import Log, record_seed
@@ -50,10 +53,17 @@ SEEDS = int(os.environ.get("DATAWARD_REPLAYED_SEEDS", "4"))
 def run() -> Iterator[Run]:
     with asyncio.Runner() as runner:
         yield runner.run
+        for connection in CONNECTIONS:
+            runner.run(connection.close())
+        CONNECTIONS.clear()
 
 
-def a_store(server: RunningServer, shards: int = 1, clock: HandClock | None = None) -> ValkeyStore:
-    return ValkeyStore(connect_to_server(**server.address), shards=shards, clock=clock)
+CONNECTIONS: list[Connection] = []  # of a test, closed with it
+
+
+def a_store(server: RunningServer, shards: int = 1, name: str = "dataward") -> ValkeyStore:
+    CONNECTIONS.append(connect(server.url))
+    return ValkeyStore(CONNECTIONS[-1], name, shards)
 
 
 def ask(run: Run, store: ValkeyStore, *operations: Operation) -> Any:
@@ -82,7 +92,8 @@ def test_any_calls_are_answered_as_the_shard_in_python_answers_them(
     all_submitted = [Submit(spec) for spec in SPECS.values()]
 
     async def compare() -> None:
-        async with a_store(valkey_server, clock=clock) as store:
+        async with connect(valkey_server.url) as connection:
+            store = ValkeyStore(connection, clock=clock)
             for seconds, operations in [(0.0, all_submitted), *calls]:
                 clock.move(seconds)
                 expected = [shard.apply(op, clock.now) for op in operations]
@@ -118,7 +129,8 @@ def test_what_a_simulated_run_asks_is_answered_alike(
 
     async def replay_all() -> None:
         for index, log in logs.items():
-            async with a_store(valkey_server, shards, clock) as store:
+            async with connect(valkey_server.url) as connection:
+                store = ValkeyStore(connection, shards=shards, clock=clock)
                 await replay(store, clock, index, log)
 
     asyncio.run(replay_all())
@@ -146,7 +158,6 @@ def test_a_new_store_begins_with_epoch_0_for_all_who_come(run, valkey_server):
     for _ in range(2):
         store = a_store(valkey_server)
         assert [epoch_of(run, store) for _ in range(3)] == [0, 0, 0]
-        run(store.close())
 
 
 def test_a_restarted_server_has_a_new_epoch_and_asks_for_a_recount(run, tmp_path: Path):
@@ -162,7 +173,6 @@ def test_a_restarted_server_has_a_new_epoch_and_asks_for_a_recount(run, tmp_path
     server = start_server(program_of("any"), tmp_path, *options)
     kept, after = ask(run, store, Look("a"), Patrol(0, "n1", 10, 0.0, 0.0))
     repaired = ask(run, store, Recounted(0, 1))
-    run(store.close())
     server.kill()
 
     assert (before.epoch, before.recount_due) == (0, False)
@@ -179,9 +189,6 @@ def test_a_server_that_forgot_everything_has_a_later_epoch_for_all_who_knew_it(r
     newcomer = a_store(valkey_server)
 
     epochs = [epoch_of(run, store) for store in (one, other, newcomer)]
-    for store in (one, other, newcomer):
-        run(store.close())
-
     assert epochs == [1, 1, 1]
 
 
@@ -205,8 +212,6 @@ def test_a_replica_that_takes_over_has_a_later_epoch_and_keeps_what_reached_it(r
     moved._seen = seen
 
     standing, member = ask(run, moved, Look("a"), Probe("n1"))
-    run(store.close())
-    run(moved.close())
     replica.kill()
 
     assert not standing.unknown
@@ -222,7 +227,6 @@ def test_tickets_and_generations_of_a_later_epoch_come_back_exactly(run, valkey_
     claimed, committed = ask(
         run, store, Claim("n1", 1, 1, 1, 0.0), Commit("a", "n1.1.1", "n1", (), 1)
     )
-    run(store.close())
 
     assert claimed.tickets == ((8001 << 40) + 1,)
     assert committed.generation == (8001 << 20) + 1
@@ -240,8 +244,6 @@ def test_a_store_cannot_be_opened_with_another_number_of_shards(run, valkey_serv
 
     with pytest.raises(SettingError, match="has 1 shards"):
         ask(run, other, Probe(first_name_on_shard_0()))
-    run(store.close())
-    run(other.close())
 
 
 def first_name_on_shard_0() -> str:
@@ -265,7 +267,6 @@ def test_a_forgotten_task_leaves_nothing_on_the_server(run, valkey_server):
             Forget(task),
         )
     left = sizes(valkey_server)
-    run(store.close())
 
     assert left.pop(b"{dataward.0.0}submitted") == 3
     assert left == empty
@@ -281,6 +282,68 @@ def size_of(server: RunningServer, name: bytes) -> int:
     return server.ask(sizes[server.ask("TYPE", name.decode())], name.decode())
 
 
+def fill(run: Run, store: ValkeyStore, tasks: int) -> None:
+    """Tasks in all states, nodes with queues and claims, copies of outputs and of inputs."""
+    names = [f"t{i}" for i in range(tasks)]
+    ask(run, store, *(Submit(a_task(name, parents=["p", "q"], children=["c"])) for name in names))
+    for parent in ("p", "q"):
+        told = (Copy(f"{parent}.out", "n1"),)
+        ask(run, store, *(Notify(name, parent, 1, False, told) for name in names[::2]))
+    ask(run, store, *(Begin(name, f"n1.1.{i}", "n1") for i, name in enumerate(names[::2])))
+    ask(run, store, *(Commit(name, "n1.1.7", "n1", (), 1) for name in names[::4]))
+    ask(run, store, *(AddCopies(name, (Copy(f"{name}.out", "n2"),)) for name in names[::8]))
+    ask(run, store, *(AddCopies(f"input{i}", (Copy(f"input{i}", "n1"),)) for i in range(tasks)))
+    ask(run, store, *(DropCopies(f"input{i}", (Copy(f"input{i}", "n1"),)) for i in range(9)))
+    for node in ("n1", "n2", "n3"):
+        queued = tuple(entry(name) for name in names)
+        ask(run, store, Join(node, 1, 60.0), Enqueue(node, queued), Claim(node, 1, 1, 50, 0.0))
+        ask(run, store, Enqueue(node, queued[:5]))
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 3 * ERASED_MAX])
+def test_nothing_is_left_of_a_store_that_is_erased(run, valkey_server, tasks: int):
+    valkey_server.ask("FLUSHALL")
+    kept = a_store(valkey_server, name="kept")
+    ask(run, kept, Submit(a_task("a")), Join("n1", 1, 60.0))
+    before = valkey_server.ask("DBSIZE")
+    store = a_store(valkey_server, 2, name="to be erased")
+    fill(run, store, tasks)
+    filled = valkey_server.ask("DBSIZE")
+
+    run(store.erase())
+
+    assert filled > before + tasks
+    assert valkey_server.ask("DBSIZE") == before
+    assert not ask(run, kept, Look("a")).unknown
+
+
+def test_a_store_that_is_erased_may_be_erased_again_and_begun_anew(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server)
+    fill(run, store, 3)
+    run(store.erase())
+    run(store.erase())
+
+    assert valkey_server.ask("DBSIZE") == 0
+    assert ask(run, store, Look("t0")).unknown
+    assert ask(run, store, Probe("n1")).epoch > 0
+
+
+def test_stores_of_one_connection_know_nothing_of_each_other(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    one = a_store(valkey_server, 2, name="one")
+    other = ValkeyStore(one._connection, "other", 3)
+    ask(run, one, Submit(a_task("a")))
+
+    assert ask(run, other, Look("a")).unknown
+    assert not ask(run, one, Look("a")).unknown
+
+
+def test_a_name_that_would_break_the_hash_tag_is_refused():
+    with pytest.raises(SettingError, match="brace"):
+        tag_of("a}b", 0, 1)
+
+
 def test_thousands_of_operations_in_one_call_are_answered_in_order(run, valkey_server):
     valkey_server.ask("FLUSHALL")
     store = a_store(valkey_server, 3)
@@ -290,7 +353,6 @@ def test_thousands_of_operations_in_one_call_are_answered_in_order(run, valkey_s
     entries = tuple(entry(name) for name in names)
     ask(run, store, Join("n1", 1, 60.0), Enqueue("n1", entries))
     claimed = ask(run, store, Claim("n1", 1, 1, 5000, 0.0))
-    run(store.close())
 
     assert [answer.task for answer in answers] == names
     assert [each.task for each in claimed.entries] == sorted(names)
@@ -303,7 +365,6 @@ def test_the_servers_own_clock_lets_leases_expire(run, valkey_server):
 
     one, other = ask(run, store, Probe("n1"), Probe("n2"))
     found = ask(run, store, Enqueue("n1", (entry("a"),)), Patrol(0, "n2", 9, 0.0, 0.0))[1]
-    run(store.close())
 
     assert (one.up, other.up) == (False, True)
     assert isinstance(found, Findings)

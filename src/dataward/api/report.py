@@ -9,12 +9,13 @@ from pathlib import Path
 
 from dataward.model.events import AttemptAdvanced, AttemptBegan, Event, TaskFinished
 from dataward.model.ids import NOBODY, AttemptId
+from dataward.model.states import RunState
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.plan.end_forecast import EndForecast
 from dataward.reports.event_file import EventFileReader
 from dataward.reports.progress import Failure, RunProgress
 from dataward.reports.run_summary import RunSummary
-from dataward.runs.run_directory import RunDirectory, RunRecord, RunState
+from dataward.runs.run_directory import RunDirectory, RunRecord
 
 
 @dataclass(frozen=True, slots=True)

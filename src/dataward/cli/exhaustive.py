@@ -28,7 +28,7 @@ SHOWN = 10  # failing worlds printed; --json has them all
 
 
 @dataclass
-class Tally:
+class TriedWorlds:
     """How many worlds were tried, by the kinds of their faults, and those that failed."""
 
     kinds: Counter[tuple[PointKind, ...]] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ def try_exhaustively(strategy: str, world: str | None, minutes: float, *, json: 
     """Replay one world with its faults, or try all faults in one world or in every world."""
     strategy = strategy_named(strategy).name
     chosen, faults = parse_world(world, strategy) if world else (None, ())
-    tally = Tally()
+    tally = TriedWorlds()
     began = time.perf_counter()
     if chosen is not None and faults:
         tally.add(try_world(chosen, faults))
@@ -74,7 +74,7 @@ def try_exhaustively(strategy: str, world: str | None, minutes: float, *, json: 
         raise SystemExit(ExitCode.FAILED)
 
 
-def _try_all(tally: Tally, worlds: Iterable[SmallWorld], minutes: float) -> None:
+def _try_all(tally: TriedWorlds, worlds: Iterable[SmallWorld], minutes: float) -> None:
     """Each world without faults and with every single fault; then pairs, for so many minutes."""
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
@@ -111,7 +111,7 @@ def _try_chunk(worlds: list[Scripted]) -> list[Tried]:
     return [try_world(world, faults) for world, faults in worlds]
 
 
-def _document(tally: Tally) -> dict[str, object]:
+def _document(tally: TriedWorlds) -> dict[str, object]:
     kinds = {
         "+".join(kind.value for kind in kinds) or "none": n for kinds, n in tally.kinds.items()
     }
@@ -125,7 +125,7 @@ def _document(tally: Tally) -> dict[str, object]:
     }
 
 
-def _print(tally: Tally) -> None:
+def _print(tally: TriedWorlds) -> None:
     console = stdout_console()
     rows = []
     for kind in PointKind:

@@ -107,7 +107,7 @@ def run_command(
     from dataward.cli.run_watcher import RunWatcher
     from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
-    from dataward.runs.run_directory import RunState
+    from dataward.model.states import RunState
 
     request = RunRequest(
         targets=targets or (),

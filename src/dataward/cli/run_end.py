@@ -22,10 +22,11 @@ from dataward.cli.output import (
     stdout_console,
 )
 from dataward.model.quantities import show_bytes, show_seconds
+from dataward.model.states import RunState
 from dataward.reports.progress import Failure, RunProgress, TaskCounts
 from dataward.reports.run_summary import RunSummary
 from dataward.runs.recorded_run import RunEnding
-from dataward.runs.run_directory import RunRecord, RunState
+from dataward.runs.run_directory import RunRecord
 from dataward.runs.stale_outputs import StaleOutputs
 
 FAILURES_SHOWN = 10

@@ -14,8 +14,9 @@ from dataward.cli.recorded import events_of
 from dataward.cli.tables import print_table
 from dataward.errors import FormatError
 from dataward.model.quantities import show_seconds
+from dataward.model.states import RunState
 from dataward.reports.outcome_counts import OutcomeCounts, count_outcomes
-from dataward.runs.run_directory import RunFacts, RunRecord, RunState
+from dataward.runs.run_directory import RunFacts, RunRecord
 
 
 @dataclass(frozen=True, slots=True)

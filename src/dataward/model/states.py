@@ -1,4 +1,4 @@
-"""The life of a task: ADAGE's Table 3, and the transitions its Figure 2 allows."""
+"""The life of a task: ADAGE's Table 3, and the transitions its Figure 2 allows. And of a run."""
 
 from enum import Enum
 
@@ -94,6 +94,20 @@ class AttemptOutcome(Enum):
     FORGOTTEN = "forgotten"  # its node came back as another incarnation
     CUT_OFF = "cut off"  # it had not ended when the run ended
     UNDER_WAY = "under way"  # the events so far have no end for it
+
+    __hash__ = object.__hash__
+
+
+class RunState(Enum):
+    """How far a run has come."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+    PARTIAL = "partial"  # tasks were removed on request; all others are complete
+    CANCELLED = "cancelled"  # whoever submitted it to a cluster does not want it any more
+    INTERRUPTED = "interrupted"
+    KILLED = "killed"  # never written: run.json says running, but the process is gone
 
     __hash__ = object.__hash__
 

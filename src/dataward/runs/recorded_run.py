@@ -13,7 +13,7 @@ from dataward.formats import read_workflow, write_workflow
 from dataward.live.runner_pool import RunnerPool
 from dataward.model.events import AttemptMeasured, Event, TaskFinished
 from dataward.model.ids import NodeId
-from dataward.model.states import TaskState
+from dataward.model.states import RunState, TaskState
 from dataward.model.workflow import TaskId, Workflow
 from dataward.plan.bounds import makespan_bounds
 from dataward.plan.end_forecast import EndForecast
@@ -28,7 +28,6 @@ from dataward.runs.run_directory import (
     RunDirectory,
     RunFacts,
     RunRecord,
-    RunState,
     ended_state,
     new_facts,
 )

@@ -16,7 +16,6 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -24,6 +23,7 @@ import msgspec
 from dataward.errors import DatawardError, FormatError, OutputError
 from dataward.live.durability import replace_content, sync_path
 from dataward.model.ids import AttemptId
+from dataward.model.states import RunState
 from dataward.model.workflow import TaskId
 from dataward.stores.journal import DirectoryLock, is_locked, make_directory
 
@@ -35,17 +35,6 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_,=+-][A-Za-z0-9_.,=+-]{0,119}")
 
 class NoRunError(DatawardError):
     """There is no run where one was asked for."""
-
-
-class RunState(Enum):
-    """How far a run has come."""
-
-    RUNNING = "running"
-    COMPLETE = "complete"
-    FAILED = "failed"
-    PARTIAL = "partial"  # tasks were removed on request; all others are complete
-    INTERRUPTED = "interrupted"
-    KILLED = "killed"  # never written: run.json says running, but the process is gone
 
 
 def ended_state(failed: int, removed: int) -> RunState:

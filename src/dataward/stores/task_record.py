@@ -16,7 +16,7 @@ from dataward.model.operations import Copy, OutputFile, TaskSpec
 from dataward.model.states import ALLOWED, FINAL, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 
-Counts = dict[TaskState, int]
+StateCounts = dict[TaskState, int]
 """How many tasks of a shard are in each state."""
 
 _BY_PROGRESS = {step: state for state, step in PROGRESS.items()}
@@ -125,7 +125,7 @@ class TaskRecord:
             return None
         return Refusal.FENCED if incarnation_of(attempt) < first[0] else Refusal.OVER
 
-    def settle(self, at: float, counts: Counts) -> None:
+    def settle(self, at: float, counts: StateCounts) -> None:
         """Move to the state that attempts and notices imply, unless the task is finished."""
         if self.state in FINAL:
             return
@@ -136,7 +136,7 @@ class TaskRecord:
         furthest = states[0] if len(states) == 1 else max(states, key=PROGRESS.__getitem__)
         self.move(furthest, at, counts)
 
-    def move(self, to: TaskState, at: float, counts: Counts) -> None:
+    def move(self, to: TaskState, at: float, counts: StateCounts) -> None:
         """Change the state, its shard's counts with it, and note the time.
 
         Steps that were never reported get the same time.

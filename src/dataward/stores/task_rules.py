@@ -41,7 +41,7 @@ from dataward.model.operations import (
 from dataward.model.states import FINAL, IN_VAIN, PROGRESS, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.outboxes import Outboxes
-from dataward.stores.task_record import AttemptRecord, Counts, TaskRecord
+from dataward.stores.task_record import AttemptRecord, StateCounts, TaskRecord
 
 TRIM_TASKS = 1000  # this many names of forgotten tasks may stay listed
 
@@ -52,7 +52,7 @@ class TaskRules:
     def __init__(self) -> None:
         self.epoch = 0  # grows when acknowledged writes are lost
         self.restored = 0  # tasks that were lost, and have been submitted again
-        self.counts: Counts = dict.fromkeys(TaskState, 0)
+        self.counts: StateCounts = dict.fromkeys(TaskState, 0)
         self.tasks: dict[TaskId, TaskRecord] = {}
         self.inputs: dict[str, dict[FileId, dict[NodeId, None]]] = {}
         self._submitted: list[TaskId] = []  # in order, without the first `_forgotten` ones

@@ -8,60 +8,24 @@ and ``patrol_rules``; the Lua files have the same names in the same order.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cache
-from hashlib import blake2b
 from importlib.resources import files
-from typing import Any, Protocol, Self
 
 import msgspec
-from valkey.asyncio import Valkey, ValkeyCluster
 from valkey.crc import key_slot
-from valkey.exceptions import (
-    AskError,
-    AuthenticationError,
-    ClusterDownError,
-    ConnectionError,
-    MasterDownError,
-    MovedError,
-    ReadOnlyError,
-    ResponseError,
-    TimeoutError,
-    TryAgainError,
-    ValkeyClusterException,
-)
+from valkey.exceptions import ResponseError
 
 from dataward.errors import SettingError
 from dataward.model.answers import Answer
 from dataward.model.operations import Operation, Submit, shard_of
 from dataward.model.workflow import TaskId
-from dataward.world import StoreUnavailable
+from dataward.stores.connection import SLOTS, Connection
+from dataward.stores.server_functions import ServerFunctions
 
 # Longer calls are cut in pieces: a server does nothing else while it applies one.
 OPERATIONS_MAX = 500
 
-SLOTS = 16384
-
-# A server or a cluster that says one of these may be well again soon.
-_UNAVAILABLE = (
-    AskError,
-    ClusterDownError,
-    ConnectionError,
-    MasterDownError,
-    MovedError,
-    OSError,
-    ReadOnlyError,
-    TimeoutError,
-    TryAgainError,
-    ValkeyClusterException,
-)
-_UNAVAILABLE_WORDS = (
-    "OOM",
-    "MISCONF",
-    "NOREPLICAS",
-    "BUSY",
-    "LOADING",
-    "CLUSTERDOWN",
-    "UNKILLABLE",
-)
+# So many tasks, nodes or inputs are erased in one piece.
+ERASED_MAX = 500
 
 
 class PackedSubmit(msgspec.Struct, frozen=True, tag="Submit"):
@@ -88,48 +52,12 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     answers: list[Answer]
 
 
-class Connection(Protocol):
-    """The way to the server that has a key."""
-
-    async def send(self, key: str, *words: str | bytes) -> Any: ...
-
-    async def close(self) -> None: ...
-
-
-class ServerConnection:
-    """The way to a single server."""
-
-    def __init__(self, client: Valkey) -> None:
-        self._client = client
-
-    async def send(self, key: str, *words: str | bytes) -> Any:
-        return await self._client.execute_command(*words)  # type: ignore[no-untyped-call]
-
-    async def close(self) -> None:
-        await self._client.aclose()
-
-
-class ClusterConnection:
-    """The way to the servers of a cluster. The client follows slots that move."""
-
-    def __init__(self, client: ValkeyCluster) -> None:
-        self._client = client
-
-    async def send(self, key: str, *words: str | bytes) -> Any:
-        # Left to itself, the client asks a server for the keys of each function call.
-        await self._client.initialize()
-        node = self._client.get_node_from_key(key)
-        return await self._client.execute_command(*words, target_nodes=node)
-
-    async def close(self) -> None:
-        await self._client.aclose()
-
-
 class ValkeyStore:
     """Shards on a server or on the primaries of a cluster.
 
-    ``name`` tells stores on the same servers apart. All who use a store must give the same number
-    of shards. Time is the server's; only tests give a ``clock``.
+    ``name`` tells stores on the same servers apart; any number of them may share a connection. All
+    who use a store must give the same number of shards. Time is the server's; only tests give a
+    ``clock``.
     """
 
     def __init__(
@@ -145,7 +73,6 @@ class ValkeyStore:
         self._clock = clock
         self._tags = [tag_of(name, index, shards) for index in range(shards)]
         self._seen: list[tuple[int, str]] = [(-1, "")] * shards  # the last epoch of each, its run
-        self._function = library()[0]
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(Reply).decode
 
@@ -170,19 +97,19 @@ class ValkeyStore:
         """As `Shard.loose_ends`, for all shards together. It reads all tasks."""
         total: dict[str, int] = {}
         for tag in self._tags:
-            packed = await self._send(tag, "FCALL", f"{self._function}_loose_ends", "1", tag)
+            packed = await library().call(self._connection, "loose_ends", tag)
             for name, count in msgspec.msgpack.decode(packed, type=dict[str, int]).items():
                 total[name] = total.get(name, 0) + count
         return total
 
-    async def close(self) -> None:
-        await self._connection.close()
+    async def erase(self) -> None:
+        """Remove all that the servers have of this store, a bounded piece at a time.
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        Nobody may use the store any more: a call that comes late would begin it anew.
+        """
+        for tag in self._tags:
+            while await library().call(self._connection, "erase", tag, ERASED_MAX):
+                pass
 
     async def _call_shard(self, shard: int, operations: list[Operation]) -> list[Answer]:
         answers: list[Answer] = []
@@ -194,8 +121,13 @@ class ValkeyStore:
         now = self._clock() if self._clock is not None else None
         packed = [self._packed(op) if type(op) is Submit else op for op in operations]
         asked = Asked(self.shard_count, *self._seen[shard], packed, now)
-        tag = self._tags[shard]
-        answer = await self._send(tag, "FCALL", self._function, "1", tag, self._encode(asked))
+        try:
+            answer = await library().call(
+                self._connection, "apply", self._tags[shard], self._encode(asked)
+            )
+        except ResponseError as error:
+            self._explain(error)
+            raise
         reply = self._decode(answer)
         assert len(reply.answers) == len(operations), "each operation has one answer"
         if reply.epoch >= self._seen[shard][0]:
@@ -208,31 +140,6 @@ class ValkeyStore:
         raw = b"\xdb" + len(spec).to_bytes(4, "big") + spec
         return PackedSubmit(op.spec.id, msgspec.Raw(raw), op.again)
 
-    async def _send(self, tag: str, *words: str | bytes) -> Any:
-        try:
-            try:
-                return await self._connection.send(tag, *words)
-            except ResponseError as error:
-                if "function not found" not in str(error).lower():
-                    raise
-            await self._load(tag)
-            return await self._connection.send(tag, *words)
-        except AuthenticationError:
-            raise
-        except _UNAVAILABLE as error:
-            raise StoreUnavailable(f"the store does not answer ({error})") from error
-        except ResponseError as error:
-            self._explain(error)
-            raise
-
-    async def _load(self, tag: str) -> None:
-        """Give the rules to the server that has this shard; its replicas get them from it."""
-        try:
-            await self._connection.send(tag, "FUNCTION", "LOAD", library()[1])
-        except ResponseError as error:
-            if "already exists" not in str(error):  # somebody else was faster
-                raise
-
     def _explain(self, error: ResponseError) -> None:
         said = str(error)
         if said.startswith("SHARDS"):
@@ -240,18 +147,6 @@ class ValkeyStore:
                 f"this store has {said.split()[1]} shards, "
                 f"so it cannot be opened with {self.shard_count}"
             ) from error
-        if said.startswith(_UNAVAILABLE_WORDS):
-            raise StoreUnavailable(f"the store does not answer ({said})") from error
-
-
-def connect_to_server(**options: Any) -> ServerConnection:
-    """The way to a server. ``options`` are those of `valkey.asyncio.Valkey`."""
-    return ServerConnection(Valkey(**{"socket_timeout": 10.0, **options}))
-
-
-def connect_to_cluster(host: str, port: int, **options: Any) -> ClusterConnection:
-    """The way to a cluster, one of whose servers is at this address."""
-    return ClusterConnection(ValkeyCluster(host, port, **{"socket_timeout": 10.0, **options}))
 
 
 def tag_of(name: str, index: int, shards: int) -> str:
@@ -261,6 +156,8 @@ def tag_of(name: str, index: int, shards: int) -> str:
     that differ in a last number, it is the first whose slot is in this shard's share of all slots.
     Every process, of any version, must compute the same.
     """
+    if "}" in name:
+        raise SettingError(f"a store's name cannot contain a brace, as {name!r} does")
     first, end = index * SLOTS // shards, (index + 1) * SLOTS // shards
     number = 0
     while True:
@@ -271,20 +168,14 @@ def tag_of(name: str, index: int, shards: int) -> str:
 
 
 @cache
-def library() -> tuple[str, str]:
-    """The name of the function that applies operations, and the code that has it.
-
-    The name contains a digest of the code, so that a server may have the rules of several versions
-    at once, and a caller gets those that it knows.
-    """
+def library() -> ServerFunctions:
+    """The functions of a shard."""
     folder = files("dataward.stores") / "valkey_rules"
     parts = sorted((part for part in folder.iterdir()), key=lambda part: part.name)
     rules = "\n".join(part.read_text("utf-8") for part in parts if part.name.endswith(".lua"))
-    name = f"dataward_{blake2b(rules.encode(), digest_size=6).hexdigest()}"
-    code = (
-        f"#!lua name={name}\n{rules}\n"
-        f"redis.register_function('{name}', apply)\n"
-        f"redis.register_function{{function_name='{name}_loose_ends', callback=loose_ends, "
-        "flags={'no-writes'}}\n"
-    )
-    return name, code
+    functions = {
+        "apply": "callback=apply",
+        "erase": "callback=erase",
+        "loose_ends": "callback=loose_ends, flags={'no-writes'}",
+    }
+    return ServerFunctions("dataward", rules, functions)

@@ -11,7 +11,7 @@
 --   {tag}submitted   list of tasks, in the order they were submitted in
 --   {tag}heard:T     what task T heard of its parents, and where their files are
 --   {tag}copies:T    who holds files of task T, once that is not just the node that committed
---   {tag}input:F     who holds the workflow's input F
+--   {tag}input:F     who holds the workflow's input F; {tag}inputs has the names of all
 --   {tag}full, given tasks with full outboxes, by the order they came in
 --   {tag}begun       attempts, by the order they came in; {tag}begun_of has the task and the time
 --   {tag}nodes       node -> its lease and its load (node_record)

@@ -505,7 +505,10 @@ function rules.AddCopies(op)
     add_copies(key("copies", op.task), op.copies)
   else
     local input = key("input", op.task)
-    call("HINCRBY", input, "count", add_copies(input, op.copies))
+    local added = add_copies(input, op.copies)
+    if call("HINCRBY", input, "count", added) == added then
+      call("SADD", key("inputs"), op.task)
+    end
   end
   return about(op.task, false)
 end
@@ -520,6 +523,7 @@ function rules.DropCopies(op)
     local dropped = drop_copies(input, op.copies)
     if call("HINCRBY", input, "count", 0 - dropped) == 0 then
       call("DEL", input)
+      call("SREM", key("inputs"), op.task)
     end
   end
   return about(op.task, false)

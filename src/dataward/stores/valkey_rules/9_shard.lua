@@ -57,6 +57,36 @@ local function apply(keys, args)
   return "\147" .. pack(shard.epoch, shard.run) .. packed_array(answers)
 end
 
+-- Remove at most so many tasks, inputs and nodes each. Returns 0 once nothing of the shard is left.
+local function erase(keys, args)
+  find_tools()
+  prefix = keys[1]
+  local limit = tonumber(args[1])
+  local erased = call("LPOP", key("submitted"), limit) or {}
+  for _, task in ipairs(erased) do
+    call("UNLINK", key("heard", task), key("copies", task))
+  end
+  for _, input in ipairs(call("SPOP", key("inputs"), limit)) do
+    erased[#erased + 1] = input
+    call("UNLINK", key("input", input))
+  end
+  for _, node in ipairs(call("HRANDFIELD", key("nodes"), limit)) do
+    erased[#erased + 1] = node
+    call("HDEL", key("nodes"), node)
+    for _, name in ipairs({ "stays", "queue", "order", "again", "claimed" }) do
+      call("UNLINK", key(name, node))
+    end
+  end
+  if #erased > 0 then
+    return 1
+  end
+  for _, name in ipairs({ "tasks", "specs", "outputs", "full", "given", "begun", "begun_of", "leases" }) do
+    call("UNLINK", key(name))
+  end
+  call("DEL", prefix)
+  return 0
+end
+
 -- How many of each thing the shard keeps that must be 0 when every task has ended. It reads all
 -- tasks, so it is for tests.
 local function loose_ends(keys)
