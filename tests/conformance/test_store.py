@@ -44,6 +44,7 @@ from dataward.model.operations import (
     DropCopies,
     Fail,
     Forget,
+    Leave,
     Look,
     OutputFile,
     QueueEntry,
@@ -2163,6 +2164,68 @@ def test_what_a_node_declared_dead_had_is_orphaned(store):
     store.ask(Seize("n1", 1))
 
     assert store.patrol().orphaned("n1") == ["a"]
+
+
+# --- leaving -----------------------------------------------------------------------------------
+
+
+def test_a_node_that_has_left_is_down_at_once_and_current_no_more(store):
+    store.join("n1")
+
+    left = store.ask(Leave("n1", 1))
+
+    assert not left.current
+    assert not store.probe("n1").up
+    assert not store.renew("n1").current
+    assert left == store.ask(Leave("n1", 1))
+
+
+def test_what_a_node_that_has_left_had_is_orphaned_without_waiting_for_its_lease(store):
+    store.join("n1")
+    store.enqueue("n1", entry("a"), entry("b"))
+    store.claim("n1", limit=1)
+
+    store.ask(Leave("n1", 1))
+    store.clock.move(1.0)
+
+    assert sorted(store.patrol().orphaned("n1")) == ["a", "b"]
+
+
+def test_what_is_queued_for_a_node_that_has_left_is_found_by_the_next_patrol(store):
+    store.join("n1")
+    store.ask(Leave("n1", 1))
+    store.clock.move(1.0)
+    assert store.patrol().orphaned("n1") == []
+
+    store.enqueue("n1", entry("late"))
+    store.clock.move(10.0)
+
+    assert store.patrol().orphaned("n1") == ["late"]
+
+
+def test_a_node_that_has_left_may_come_back_as_its_next_incarnation_only(store):
+    store.join("n1", incarnation=1)
+    store.ask(Leave("n1", 1))
+
+    assert not store.join("n1", incarnation=1).current
+    assert store.join("n1", incarnation=2).current
+    assert store.probe("n1").up
+
+
+def test_a_late_word_that_a_past_life_has_left_changes_nothing(store):
+    store.join("n1", incarnation=1)
+    store.join("n1", incarnation=2)
+
+    assert not store.ask(Leave("n1", 1)).current
+    assert store.renew("n1", incarnation=2).current
+
+
+def test_who_looks_may_ask_for_the_children(store):
+    store.submit(a_task("parent", children=["a", "b"]))
+
+    assert store.ask(Look("parent")).children == ()
+    assert store.ask(Look("parent", children=True)).children == ("a", "b")
+    assert store.ask(Look("nobody knows", children=True)).children == ()
 
 
 # --- queues ------------------------------------------------------------------------------------

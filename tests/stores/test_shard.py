@@ -24,6 +24,7 @@ from dataward.model.operations import (
     Fail,
     Forget,
     Join,
+    Leave,
     LetGo,
     Look,
     Notify,
@@ -115,6 +116,7 @@ of_a_node = st.one_of(
     st.builds(LetGo, nodes, lives, stays),
     st.builds(Restate, nodes, lives, few_entries),
     st.builds(Seize, nodes, lives),
+    st.builds(Leave, nodes, lives),
     st.builds(ReportLoad, nodes, st.floats(0, 9)),
     st.builds(Probe, nodes),
 )

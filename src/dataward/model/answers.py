@@ -31,7 +31,7 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
     more_backups: bool = False  # whether the task may run on one more node
     live_attempts: int = 0
     placement: int = 0  # how often the task became ready again and had to be queued
-    children: tuple[TaskId, ...] = ()  # if it failed or was removed, so that they can be told
+    children: tuple[TaskId, ...] = ()  # if it failed or was removed, or if `Look` asks for them
     holders: tuple[NodeId, ...] = ()  # if it was removed: nodes that may have it, and should stop
     copies: tuple[Copy, ...] = ()
     inputs: tuple[InputFile, ...] = ()

@@ -288,7 +288,12 @@ class DropCopies(TaskOperation, frozen=True, tag=True):
 
 
 class Look(TaskOperation, frozen=True, tag=True):
-    """Read a task, with its files. -> Standing"""
+    """Read a task, with its files. -> Standing
+
+    With ``children`` the answer names the task's children, whatever its state.
+    """
+
+    children: bool = False
 
 
 class Forget(TaskOperation, frozen=True, tag=True):
@@ -324,6 +329,16 @@ class Renew(NodeOperation, frozen=True, tag=True):
 
     incarnation: int
     load_seconds: float
+
+
+class Leave(NodeOperation, frozen=True, tag=True):
+    """Give up the membership of this incarnation, for good. -> Membership, not ``current`` any more
+
+    It is as dead as one that was seized, though its lease had not expired: what it still holds, or
+    is queued for it later, the next patrol finds.
+    """
+
+    incarnation: int
 
 
 class Enqueue(NodeOperation, frozen=True, tag=True):
@@ -431,7 +446,7 @@ SHARD_OPERATIONS = frozenset({Patrol, Recount, Recounted, Tally})
 Operation = (
     Submit | Begin | Advance | Commit | Fail | Release | Remove | Notify | Delivered | Replicate
     | TakeOver | Reopen | Postpone | AddCopies | DropCopies | Look | Forget
-    | Join | Renew | Enqueue | Claim | LetGo | Restate | Seize | ReportLoad | Probe
+    | Join | Renew | Leave | Enqueue | Claim | LetGo | Restate | Seize | ReportLoad | Probe
     | Patrol | Recount | Recounted | Tally
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from dataward.model.operations import (
     Claim,
     Enqueue,
     Join,
+    Leave,
     LetGo,
     Probe,
     Renew,
@@ -64,6 +65,14 @@ class NodeRules:
         if node.is_current(op.incarnation):
             node.lease_until = now + node.lease_seconds
             node.load_seconds = op.load_seconds
+            self._list_lease(node)
+        return node.membership(now, self.epoch, op.incarnation)
+
+    def _leave(self, op: Leave, now: float) -> Answer:
+        node = self._node(op.node)
+        if node.is_current(op.incarnation):
+            node.seized = True
+            node.lease_until = -inf
             self._list_lease(node)
         return node.membership(now, self.epoch, op.incarnation)
 

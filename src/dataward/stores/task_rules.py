@@ -5,6 +5,8 @@ How a task is taken away from a dead node is left to ``patrol_rules``.
 
 from collections import OrderedDict
 
+import msgspec
+
 from dataward.model.answers import (
     Answer,
     Begun,
@@ -419,9 +421,15 @@ class TaskRules:
         return self._about(op.task, files=False)
 
     def _look(self, op: Look, now: float) -> Answer:
-        return self._about(op.task, files=True)
+        answer = self._about(op.task, files=True)
+        record = self.tasks.get(op.task) if op.children else None
+        return (
+            answer
+            if record is None
+            else msgspec.structs.replace(answer, children=record.spec.children)
+        )
 
-    def _about(self, owner: TaskId, *, files: bool) -> Answer:
+    def _about(self, owner: TaskId, *, files: bool) -> Standing:
         """The standing of a task or a workflow's input.
 
         Places of files are left out unless asked for: a popular file is at every node.

@@ -14,7 +14,7 @@ local function refused(task, reason, state)
   return answer("Refused", "task", task, "reason", reason, "state", state)
 end
 
-local function standing(record, granted, files)
+local function standing(record, granted, files, children)
   local count = 12
   local fields = record.about .. pack(
     "task", record.id,
@@ -29,6 +29,9 @@ local function standing(record, granted, files)
     local holders = record.state == "removed" and record.holders or {}
     fields = fields .. pack("children", spec_of(record).children, "holders", holders)
     count = count + 2
+  elseif children then
+    fields = fields .. pack("children", spec_of(record).children)
+    count = count + 1
   end
   if files then
     local _, input_copies = all_heard(record)
@@ -480,10 +483,10 @@ end
 
 -- The standing of a task or a workflow's input. Places of files are left out unless asked for: a
 -- popular file is at every node.
-local function about(owner, files)
+local function about(owner, files, children)
   local record = find_task(owner)
   if record then
-    return standing(record, false, files)
+    return standing(record, false, files, children)
   end
   local input = key("input", owner)
   if call("EXISTS", input) == 0 then
@@ -530,7 +533,7 @@ function rules.DropCopies(op)
 end
 
 function rules.Look(op)
-  return about(op.task, true)
+  return about(op.task, true, op.children)
 end
 
 -- The unfinished tasks of one page. A page may be short: only the cursor -1 is the end.

@@ -34,6 +34,16 @@ function rules.Renew(op, now)
   return membership(node, now, op.incarnation)
 end
 
+function rules.Leave(op, now)
+  local node = node_of_id(op.node)
+  if is_current(node, op.incarnation) then
+    node.seized = true
+    node.lease_until = -INFINITY
+    list_lease(node)
+  end
+  return membership(node, now, op.incarnation)
+end
+
 function rules.Enqueue(op, now)
   local node = node_of_id(op.node)
   for _, entry in ipairs(op.entries) do
