@@ -20,7 +20,7 @@ PLACES = {
     "reports": (1.9, 4, 1),
     "runs": (3.0, 3, 1),
     "calls": (4.0, 3, 1),
-    "cluster": (5.0, 3, 1),
+    "cluster": (4.2, 2, 1),
     "sim": (5.0, 4, 1),
     "live": (3.1, 4, 1),
     "strategies": (3.2, 5, 1),

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "sim": BELOW_LIVE,
     "runs": BELOW_LIVE | {"live", "sim", "reports"},
     "calls": BELOW_LIVE | {"live"},
-    "cluster": BELOW_LIVE | {"live", "runs", "calls"},
+    "cluster": BELOW_LIVE | {"live", "runs", "calls", "reports"},
     "reports": {"model"},
     "web": {"model", "world", "reports"},
     "api": BELOW_LIVE | {"live", "sim", "runs", "reports"},

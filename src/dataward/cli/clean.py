@@ -1,5 +1,6 @@
 """``dataward clean``: frees disk space by removing what runs have left behind."""
 
+from pathlib import Path
 from typing import Annotated
 
 from dataward.cli.exit_codes import ExitCode
@@ -16,18 +17,26 @@ def clean_command(
     ] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask, with --all.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
+    access: Annotated[
+        Path | None, Option(help="Clean runs of a cluster: the access file to ask it with.")
+    ] = None,
 ) -> None:
     """Remove the records of old runs, what interrupted tasks left, and unused files.
 
     The latest run of each directory stays, and so do outputs and all files that the next run can
-    use; `--all` removes them too. Directories in use are left alone.
+    use; `--all` removes them too. Directories in use are left alone. With `--access`, runs of a
+    cluster are forgotten, with their results and all other files that its nodes have of them.
 
     Examples:
 
     - `dataward clean --dry-run`
     - `dataward clean montage.run`
     - `dataward clean montage.run --all --yes`
+    - `dataward clean montage-9e1f --access lab/submit.access`
     """
+    if access is not None:
+        _clean_in_cluster(access, runs or [], all_=all_, dry_run=dry_run)
+        return
     from dataward.cli.cleaning import all_here, ask, cleaned_bytes, named_run
     from dataward.cli.output import stderr_console, stdout_console
     from dataward.cli.recorded import looking_into
@@ -48,3 +57,23 @@ def clean_command(
     stdout_console().print(sentence, soft_wrap=True)
     if runs and None in results:
         raise SystemExit(ExitCode.FAILED)
+
+
+def _clean_in_cluster(access: Path, runs: list[str], *, all_: bool, dry_run: bool) -> None:
+    from dataward.cli.complaints import visible
+    from dataward.cli.output import stdout_console
+    from dataward.cli.visiting import visit
+    from dataward.cluster.visitor import Visitor
+    from dataward.errors import SettingError
+
+    if not runs:
+        raise SettingError("name the runs to clean; 'dataward status' lists those of a cluster")
+    if all_ or dry_run:
+        raise SettingError("--all and --dry-run are for run directories, not for a cluster's runs")
+
+    async def clean(visitor: Visitor) -> None:
+        for run in runs:
+            await visitor.clean(run)
+            stdout_console().print(f"{visible(run)}: removed", soft_wrap=True)
+
+    visit(access, (), clean)

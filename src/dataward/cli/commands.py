@@ -24,6 +24,16 @@ COMMANDS = {
     "logs": "Print what a task wrote to stdout and stderr.",
     "export": "Write a run's workflow with what was measured.",
     "clean": "Remove what old and interrupted runs have left.",
+    "cluster init": "Found a cluster: certificates and access files.",
+    "node": "Run a node of a cluster, until it is drained.",
+    "submit": "Submit a workflow to a cluster.",
+    "status": "Say how the runs of a cluster stand.",
+    "watch": "Watch a run of a cluster.",
+    "nodes": "List the nodes of a cluster.",
+    "cancel": "Cancel a run of a cluster, or some of its tasks.",
+    "drain": "Let a node of a cluster finish its work and leave.",
+    "fetch": "Bring the results of a cluster's run here.",
+    "events": "Write the events of a cluster's run as one list.",
 }
 
 _ABOUT = """Runs workflows close to their data.
@@ -47,18 +57,35 @@ def run(words: Sequence[str]) -> None:
         print(page_of_all(_ABOUT, COMMANDS, _CODES))
     elif words[0] == "--version":
         print(f"dataward {__version__}")
+    elif " ".join(words[:2]) in COMMANDS:
+        _run_command(" ".join(words[:2]), words[2:])
     elif words[0] in COMMANDS:
         _run_command(words[0], words[1:])
+    elif any(name.startswith(f"{words[0]} ") for name in COMMANDS):
+        _ask_for_more(words)
     else:
         what = "option" if words[0].startswith("-") else "command"
         known = similar(words[0], ["--version", *HELP] if what == "option" else list(COMMANDS))
         raise UsageError(f"there is no {what} {words[0]}{known}; see dataward --help")
 
 
+def _ask_for_more(words: Sequence[str]) -> None:
+    """Say which commands begin with this word."""
+    group = {name: line for name, line in COMMANDS.items() if name.startswith(f"{words[0]} ")}
+    if len(words) > 1 and words[1] in HELP:
+        from dataward.cli.help_text import page_of_all
+
+        print(page_of_all(f"Commands about a {words[0]}.\n", group, ""))
+        return
+    there_are = ", ".join(name.partition(" ")[2] for name in group)
+    raise UsageError(f"{words[0]} needs another word: {there_are}; see dataward {words[0]} --help")
+
+
 def _run_command(name: str, words: Sequence[str]) -> None:
     """Call the function NAME_command of the module NAME with what the words say."""
-    module = import_module(f"dataward.cli.{name}")
-    function = getattr(module, f"{name}_command")
+    place = name.replace(" ", "_")
+    module = import_module(f"dataward.cli.{place}")
+    function = getattr(module, f"{place}_command")
     parameters = parameters_of(function)
     if asks_for_help(words):
         from dataward.cli.help_text import page_of_command

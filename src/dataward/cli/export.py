@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 def export_command(
     run: Annotated[str, Argument(help="A run, as montage.run or montage.run/2.")],
     output: Annotated[Path, Option("--output", "-o", help="Where to write; .gz compresses.")],
+    access: Annotated[
+        Path | None, Option(help="RUN is a cluster's: the access file to ask it with.")
+    ] = None,
     schema: Annotated[str, Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
     json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -35,12 +38,12 @@ def export_command(
         stderr_console,
         stdout_console,
     )
-    from dataward.cli.recorded import recorded_run, workflow_of
+    from dataward.cli.recorded import run_named, workflow_of
     from dataward.formats import write_workflow
 
-    record = recorded_run(run)
-    declared = workflow_of(record)
-    measured = _measured(record, declared)
+    with run_named(run, access) as record:
+        declared = workflow_of(record)
+        measured = _measured(record, declared)
     warnings = [sentence for sentence in measured.warnings if sentence not in declared.warnings]
     for sentence in warnings:
         stderr_console().print(f"warning: {visible(record.path)}: {sentence}", soft_wrap=True)

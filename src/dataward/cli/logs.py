@@ -1,8 +1,12 @@
 """``dataward logs``: prints what a task printed."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from dataward.cli.parameters import Argument, Option
+
+if TYPE_CHECKING:
+    from dataward.runs.run_directory import RunRecord
 
 
 def logs_command(
@@ -10,6 +14,9 @@ def logs_command(
     task: Annotated[str, Argument(help="The task's id.")],
     stderr: Annotated[
         bool | None, Option("--stderr/--stdout", help="Print only one; default: both.")
+    ] = None,
+    access: Annotated[
+        Path | None, Option(help="RUN is a cluster's: the access file to ask it with.")
     ] = None,
     attempt: Annotated[
         str, Option(help="An attempt, as n0.1.7; default: the one that won, or the last.")
@@ -24,16 +31,22 @@ def logs_command(
     - `dataward logs montage.run mAdd_1`
     - `dataward logs montage.run/2 mAdd_1 --stderr`
     """
+    from dataward.cli.recorded import run_named
+
+    with run_named(run, access, [task]) as record:
+        _print_logs(record, task, stderr, attempt)
+
+
+def _print_logs(record: "RunRecord", task: str, stderr: bool | None, attempt: str) -> None:
     from dataward.api.report import with_runs_before
     from dataward.cli.complaints import visible
-    from dataward.cli.recorded import recorded_run, workflow_of
+    from dataward.cli.recorded import workflow_of
     from dataward.cli.task_logs import attempts_at, print_streams, say
     from dataward.errors import SettingError
     from dataward.model.ids import AttemptId
     from dataward.model.workflow import TaskId
     from dataward.reports.known_tasks import find_task
 
-    record = recorded_run(run)
     name = TaskId(task)
     find_task(workflow_of(record), task)
     attempts, winner = attempts_at(record, name)

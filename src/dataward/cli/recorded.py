@@ -1,15 +1,16 @@
 """Finds a recorded run by name, and reads its record."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dataward.cli.complaints import visible
 from dataward.cli.output import busy, stderr_console
 from dataward.errors import FormatError
 from dataward.formats import read_workflow
 from dataward.model.events import Event
-from dataward.model.workflow import Workflow
+from dataward.model.workflow import TaskId, Workflow
 from dataward.reports.event_file import EventFileReader
 from dataward.runs.run_directory import (
     NoRunError,
@@ -24,6 +25,27 @@ def recorded_run(name: str) -> RunRecord:
     """The run of that name; without a name, the latest of the runs below this directory."""
     with looking_into(name or "."):
         return find_run(name) if name else _latest_here()
+
+
+@contextmanager
+def run_named(
+    name: str, access: Path | None = None, logs_of: Sequence[str] = ()
+) -> Iterator[RunRecord]:
+    """As `recorded_run`; with an access file, the run of this name in a cluster, as it is now.
+
+    Its record is brought here for the while, with the logs of these tasks.
+    """
+    if access is None:
+        yield recorded_run(name)
+        return
+    if not name:
+        raise NoRunError("--access needs a run's name; 'dataward status' lists them")
+    from dataward.cli.visiting import visit
+    from dataward.cluster.mirror import mirrored
+
+    with TemporaryDirectory(prefix="dataward-") as place, ExitStack() as stack:
+        path, tasks = Path(place) / name, [TaskId(task) for task in logs_of]
+        yield visit(access, (), lambda visitor: mirrored(visitor, name, path, stack, tasks))
 
 
 def _latest_here() -> RunRecord:

@@ -1,6 +1,7 @@
 """``dataward why``: says why a task ran, was skipped, waits or failed, or that it was removed."""
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dataward.cli.parameters import Argument, Option
@@ -14,6 +15,9 @@ def why_command(
     run: Annotated[
         str, Option(help="A run, as montage.run or montage.run/2; default: the latest here.")
     ] = "",
+    access: Annotated[
+        Path | None, Option(help="RUN is a cluster's: the access file to ask it with.")
+    ] = None,
     json: Annotated[bool, Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Say in one sentence why a task ran, was skipped, waits or failed, or that it was removed.
@@ -22,20 +26,22 @@ def why_command(
 
     - `dataward why mAdd_1`
     - `dataward why mAdd_1 --run montage.run/2`
+    - `dataward why mAdd_1 --run montage-9e1f --access lab/read.access`
     """
     from dataward.cli.complaints import visible
     from dataward.cli.output import busy, encodable, print_json, stdout_console
-    from dataward.cli.recorded import events_of, recorded_run, workflow_of
+    from dataward.cli.recorded import events_of, run_named, workflow_of
     from dataward.reports.why import why
 
-    record = recorded_run(run)
-    workflow = workflow_of(record)
-    with busy(f"reading {record.events}"):
-        now = _seconds_since_its_begin(record.facts())
-        is_under_way = record.is_under_way()
-        answer = why(events_of(record), workflow, task, is_under_way=is_under_way, now=now)
+    with run_named(run, access) as record:
+        workflow = workflow_of(record)
+        with busy(f"reading {record.events}"):
+            now = _seconds_since_its_begin(record.facts())
+            is_under_way = record.is_under_way()
+            answer = why(events_of(record), workflow, task, is_under_way=is_under_way, now=now)
     if json:
-        print_json({"run": encodable(record.path), "task": task, "why": answer})
+        name = run if access else encodable(record.path)
+        print_json({"run": name, "task": task, "why": answer})
     else:
         stdout_console().print(visible(answer), soft_wrap=True)
 

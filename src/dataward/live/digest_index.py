@@ -45,6 +45,11 @@ class DigestIndex:
             self.discard(place)
         return None
 
+    def places_below(self, directory: str) -> list[Place]:
+        """The files that are directly in this directory. It looks at all files."""
+        places = [place for places in self._places.values() for place in places.values()]
+        return [place for place in places if os.path.dirname(place.path) == directory]
+
     def have(self, digests: Iterable[str]) -> list[str]:
         """Those of the digests of which there is a file."""
         return [digest for digest in digests if digest in self._places]

@@ -121,6 +121,10 @@ class Workflow:
         return {task: i for i, task in enumerate(self.task_ids)}
 
     @cached_property
+    def index_of_file(self) -> dict[FileId, int]:
+        return {file: i for i, file in enumerate(self.file_ids)}
+
+    @cached_property
     def children(self) -> Adjacency:
         return self.parents.transposed(len(self))
 

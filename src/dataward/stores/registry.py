@@ -7,6 +7,7 @@ do is left to the run's own store.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,6 +41,17 @@ class Registry:
         self._connection = connection
         self._tag = f"{{registry/{cluster}}}"
         self._outcomes = f"outcome/{cluster}/"
+
+    async def now(self) -> float:
+        """The server's time, in seconds since 1970."""
+        seconds, microseconds = await self._connection.send(self._tag, "TIME")
+        return int(seconds) + int(microseconds) / 1e6
+
+    async def birth(self) -> str:
+        """A word that stays the same until the server forgets everything."""
+        key = f"{self._tag}birth"
+        await self._connection.send(self._tag, "SET", key, token_hex(8), "NX")
+        return str((await self._connection.send(self._tag, "GET", key)).decode())
 
     # --- hosts -----------------------------------------------------------------------------------
 

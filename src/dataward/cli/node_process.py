@@ -1,0 +1,110 @@
+"""A node's process: what it is told, its signals, and what it says."""
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+
+import msgspec
+
+from dataward.cluster.access import note_contact, read_access, remove_contact
+from dataward.cluster.host import Host, HostSettings
+from dataward.errors import SettingError
+from dataward.kernel.realtime import new_event_loop
+from dataward.model.ids import NodeId
+from dataward.model.platform import RESERVED
+from dataward.model.quantities import parse_bytes, parse_seconds
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+def run_node(
+    access: Path,
+    *,
+    name: str,
+    slots: int,
+    depot: Path | None,
+    capacity: str,
+    listen: str,
+    address: str,
+    store: str,
+    lease: str,
+    site: str,
+    quiet: bool,
+) -> None:
+    """Run it until it is told to end. Raises SettingError, FormatError."""
+    known = read_access(access)
+    if store:
+        known = msgspec.structs.replace(known, store=store)
+    node = NodeId(name or socket.gethostname().partition(".")[0])
+    if not _NAME.fullmatch(node) or node in RESERVED:
+        raise SettingError(
+            f"a node cannot be called {node!r}; give --name with letters, digits, - and _"
+        )
+    host, port = _listen_place(listen)
+    lease_seconds = parse_seconds(lease)
+    if lease_seconds < 0.5:
+        raise SettingError("--lease takes at least 0.5s: renewals need time to arrive")
+    settings = HostSettings(
+        node=node,
+        depot=(depot or Path(f"dataward-{node}")).absolute(),
+        slots=slots or os.cpu_count() or 1,
+        capacity_bytes=parse_bytes(capacity) if capacity else inf,
+        listen=host,
+        port=port,
+        address=address,
+        lease_seconds=lease_seconds,
+        site=site,
+    )
+    level = logging.WARNING if quiet else logging.INFO
+    logging.basicConfig(
+        stream=sys.stderr, level=level, format=f"%(asctime)s {node} %(message)s", datefmt="%H:%M:%S"
+    )
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of what we answer already
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(Host(known, settings), access))
+
+
+async def _serve(host: Host, access: Path) -> None:
+    log, loop, ready = logging.getLogger("dataward"), asyncio.get_running_loop(), asyncio.Event()
+    asked = 0
+
+    def on_signal() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            log.info("draining: what runs may end; ask again to end at once")
+            host.drain()
+        else:
+            host.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    running = asyncio.create_task(host.run(ready))
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+    if ready.is_set():
+        note_contact(access, host.node, host.address)
+        log.info("up at %s with %d slots, depot %s", host.address, host.slots, host.depot)
+    else:
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+    try:
+        await running
+    finally:
+        remove_contact(access, host.node)
+    log.info("ended")
+
+
+def _listen_place(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise SettingError(f"--listen cannot be {text!r}; it takes HOST:PORT, as 0.0.0.0:7000")
+    return host.strip("[]") or "0.0.0.0", int(port)

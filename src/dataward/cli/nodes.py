@@ -1,0 +1,46 @@
+"""``dataward nodes``: lists the nodes of a cluster."""
+
+from pathlib import Path
+from typing import Annotated
+
+from dataward.cli.parameters import Option
+
+
+def nodes_command(
+    access: Annotated[
+        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
+    ] = None,
+    contacts: Annotated[
+        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
+    ] = None,
+    json: Annotated[bool, Option("--json", help="Print them as JSON.")] = False,
+) -> None:
+    """List the nodes of a cluster that are up.
+
+    Examples:
+
+    - `dataward nodes --access lab/read.access`
+    """
+    import msgspec
+
+    from dataward.cli.output import print_json
+    from dataward.cli.tables import print_table
+    from dataward.cli.visiting import visit
+    from dataward.model.quantities import show_bytes
+
+    facts = visit(access, contacts, lambda visitor: visitor.cluster())
+    if json:
+        print_json([msgspec.structs.asdict(member) for member in facts.members])
+        return
+    rows = [
+        (
+            member.node,
+            member.address,
+            str(member.cores),
+            show_bytes(member.memory_bytes),
+            member.site or "-",
+            "draining" if member.draining else "up",
+        )
+        for member in facts.members
+    ]
+    print_table(("node", "address", "slots", "memory", "site", "state"), rows, left=True)

@@ -1,0 +1,44 @@
+"""``dataward status``: says how the runs of a cluster stand."""
+
+from pathlib import Path
+from typing import Annotated
+
+from dataward.cli.parameters import Argument, Option
+
+
+def status_command(
+    run: Annotated[str, Argument(help="A run's name; default: all runs.")] = "",
+    access: Annotated[
+        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
+    ] = None,
+    contacts: Annotated[
+        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
+    ] = None,
+    json: Annotated[bool, Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say how the runs of a cluster stand, those that go on and those that have ended.
+
+    Examples:
+
+    - `dataward status --access lab/read.access`
+    - `dataward status montage-9e1f --json`
+    """
+    from dataward.cli.output import print_json, stderr_console, stdout_console
+    from dataward.cli.visiting import visit
+    from dataward.cli.watching import facts_as_json, sentence_about
+    from dataward.cluster.exchange import RunFactsNow
+    from dataward.cluster.visitor import Visitor
+
+    async def look(visitor: Visitor) -> list[RunFactsNow]:
+        facts = await visitor.cluster()
+        names = [run] if run else [one.name for one in facts.runs]
+        return [await visitor.run(name) for name in names]
+
+    found = visit(access, contacts, look)
+    if json:
+        print_json([facts_as_json(one) for one in found])
+        return
+    for one in found:
+        stdout_console().print(sentence_about(one), soft_wrap=True)
+    if not found:
+        stderr_console().print("no runs; submit one with 'dataward submit FILE'")

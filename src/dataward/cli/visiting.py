@@ -1,0 +1,57 @@
+"""Asks a cluster on behalf of a command: finds the access file, and a node that is up."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dataward.errors import SettingError
+
+if TYPE_CHECKING:
+    from dataward.cluster.visitor import Visitor
+
+T = TypeVar("T")
+VARIABLE = "DATAWARD_ACCESS"
+
+
+def access_path(given: Path | None) -> Path:
+    """The access file to use: the one given, or the one that the environment names."""
+    named = given or Path(os.environ.get(VARIABLE, ""))
+    if not str(named) or str(named) == ".":
+        raise SettingError(
+            f"no access file; give --access FILE, or name one in {VARIABLE} "
+            "('dataward cluster up DIR' makes a cluster with DIR/submit.access)"
+        )
+    return named
+
+
+def visit(
+    access: Path | None,
+    contacts: Sequence[str] | None,
+    work: "Callable[[Visitor], Awaitable[T]]",
+) -> T:
+    """What the work comes to, which may ask the cluster. Raises ClusterError, SettingError."""
+    try:
+        from dataward.cluster.access import contacts_for, read_access
+        from dataward.cluster.visitor import Visitor
+    except ImportError as error:
+        raise needs_extra(error) from error
+    path = access_path(access)
+    known = read_access(path)
+    if known.role == "node":
+        raise SettingError(f"{path} is a node's; use submit.access or read.access")
+
+    async def visited() -> T:
+        async with Visitor(known, [*(contacts or ()), *contacts_for(path, known)]) as visitor:
+            return await work(visitor)
+
+    return asyncio.run(visited())
+
+
+def needs_extra(error: ImportError) -> SettingError:
+    """What to tell somebody who has not installed what clusters need."""
+    return SettingError(
+        f"clusters need more than is installed here ({error.name} is missing): "
+        "pip install 'dataward[cluster]'"
+    )

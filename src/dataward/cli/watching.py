@@ -1,0 +1,102 @@
+"""Shows a run of a cluster while it goes on, and what it came to."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dataward.cli.complaints import visible
+from dataward.cli.exit_codes import ExitCode
+from dataward.cli.output import print_json, stdout_console
+from dataward.cli.run_view import RunView
+from dataward.cli.visiting import visit
+from dataward.cluster.event_tail import EventTail
+from dataward.cluster.exchange import RunFactsNow
+from dataward.cluster.mirror import parents_of
+from dataward.cluster.results import workflow_of
+from dataward.cluster.visitor import ClusterError, Visitor
+from dataward.model.quantities import show_seconds
+from dataward.model.states import RunState, TaskState
+from dataward.reports.progress import RunProgress
+
+LOOK_SECONDS = 0.5
+
+
+def watch_to_end(
+    access: Path | None, contacts: Sequence[str] | None, name: str, *, json: bool, quiet: bool
+) -> None:
+    """Watch a run until it has ended, say how, and exit accordingly."""
+    facts = visit(access, contacts, lambda visitor: watched(visitor, name, quiet=quiet or json))
+    if json:
+        print_json(facts_as_json(facts))
+    else:
+        stdout_console().print(sentence_about(facts), soft_wrap=True)
+    exit_as(facts)
+
+
+def exit_as(facts: RunFactsNow) -> None:
+    if facts.run.state is RunState.FAILED:
+        raise SystemExit(ExitCode.FAILED)
+    if facts.run.state in (RunState.CANCELLED, RunState.PARTIAL):
+        raise SystemExit(ExitCode.PARTIAL)
+
+
+async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
+    """How the run stands when it has ended. It goes on if nobody watches."""
+    await visitor.cluster()
+    facts = await visitor.run(name)
+    if quiet:
+        while facts.run.state is RunState.RUNNING:
+            facts = await visitor.run(name, wait_seconds=20.0)
+        return facts
+    with TemporaryDirectory(prefix="dataward-") as directory:
+        workflow = await workflow_of(visitor, facts.run, Path(directory))
+    progress = RunProgress(workflow)
+    view, tail = RunView(progress), EventTail(visitor, name, parents_of(workflow))
+    try:
+        while True:
+            is_over = facts.run.state is not RunState.RUNNING
+            for event in await tail.new_events():
+                progress.add(event)
+            view.refresh(facts.now - facts.run.submitted_at)
+            if is_over:
+                return facts
+            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(ClusterError):  # a node that has just gone; the next one answers
+                await visitor.cluster()
+            facts = await visitor.run(name)
+    finally:
+        view.close()
+
+
+def sentence_about(facts: RunFactsNow) -> str:
+    run, counts = facts.run, facts.counts
+    seconds = (run.ended_at or facts.now) - run.submitted_at
+    done = counts.get(TaskState.COMPLETE.value, 0)
+    parts = [f"{done:,} of {run.tasks:,} tasks complete"]
+    skipped = run.tasks - sum(counts.values())
+    if skipped > 0 and (done or run.state is RunState.COMPLETE):
+        parts.append(f"{skipped:,} known already")
+    for state in (TaskState.FAILED, TaskState.REMOVED, TaskState.RUNNING):
+        if counts.get(state.value):
+            parts.append(f"{counts[state.value]:,} {state.value}")
+    time = f"{'in' if run.ended_at else 'for'} {show_seconds(max(seconds, 0.0))}"
+    return f"{visible(run.name)}: {run.state.value} {time}, {', '.join(parts)}"
+
+
+def facts_as_json(facts: RunFactsNow) -> dict[str, Any]:
+    run = facts.run
+    return {
+        "run": run.name,
+        "workflow": run.workflow,
+        "strategy": run.strategy,
+        "state": run.state.value,
+        "tasks": run.tasks,
+        "counts": facts.counts,
+        "skipped": max(run.tasks - sum(facts.counts.values()), 0),
+        "submitter": run.submitter,
+        "keepers": list(run.keepers),
+        "seconds": (run.ended_at or facts.now) - run.submitted_at,
+    }

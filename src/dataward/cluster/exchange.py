@@ -1,0 +1,77 @@
+"""What hosts tell submitters and readers, and are asked by them: values, as JSON or MessagePack."""
+
+import msgspec
+
+from dataward.model.ids import NodeId
+from dataward.model.members import ClusterRun, Member
+from dataward.model.operations import OutputFile
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
+
+
+class ClusterFacts(msgspec.Struct, frozen=True):
+    """The cluster as one of its hosts sees it now."""
+
+    cluster: str
+    node: NodeId  # the host that answers
+    members: tuple[Member, ...]
+    runs: tuple[ClusterRun, ...]
+    now: float  # by the store's clock, as the times of runs
+
+
+class RunFactsNow(msgspec.Struct, frozen=True):
+    """A run, and how many of its tasks are in each state."""
+
+    run: ClusterRun
+    counts: dict[str, int]
+    now: float
+
+
+class TaskAsked(msgspec.Struct, frozen=True):
+    tasks: tuple[TaskId, ...]
+
+
+class WrittenFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file that a task wrote, and the nodes that have it."""
+
+    file: OutputFile
+    nodes: tuple[NodeId, ...]
+
+
+class TaskFacts(msgspec.Struct, frozen=True):
+    """A task as the store has it; ``files`` are those that it wrote."""
+
+    task: TaskId
+    state: TaskState
+    is_known: bool
+    generation: int = 0
+    preferred: NodeId = NodeId("")
+    files: tuple[WrittenFile, ...] = ()
+
+
+class RemovedTask(msgspec.Struct, frozen=True):
+    """What has become of a task that was to be removed."""
+
+    task: TaskId
+    state: TaskState
+
+
+class OutcomesAsked(msgspec.Struct, frozen=True):
+    keys: tuple[str, ...]
+
+
+class OutcomesKnown(msgspec.Struct, frozen=True):
+    outcomes: tuple[bytes | None, ...]
+
+
+class NewRun(msgspec.Struct, frozen=True):
+    """A run that somebody submits: its description has been put at its keepers."""
+
+    name: str
+    workflow: str
+    strategy: str
+    tasks: int
+    submitter: str
+    description: str
+    keepers: tuple[NodeId, ...]
+    shards: int

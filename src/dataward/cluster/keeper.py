@@ -1,0 +1,154 @@
+"""Looks after a run from within the cluster, so that its submitter may leave.
+
+A few hosts keep the list of a run's tasks. The first of them that is up, the leader, submits the
+tasks, submits them again when a shard of the store has lost writes, and notes in the registry when
+all tasks have ended. If the leader goes, the next keeper leads. Two that both think they lead do no
+harm: a task that is known stays as it is, and a run ends once.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from dataward.cluster.description import TaskList, unpacked
+from dataward.cluster.run_here import HostParts, RunHere
+from dataward.model.answers import Standing, Tallied
+from dataward.model.events import NodeFacts, RunEnded, RunStarted, TaskSkipped
+from dataward.model.ids import CLIENT, NodeId
+from dataward.model.members import ClusterRun, Member
+from dataward.model.messages import Stock
+from dataward.model.operations import InputFile, Tally
+from dataward.model.seeds import seeded
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
+from dataward.node.client import Client
+from dataward.node.homes import Homes
+from dataward.node.store_client import StoreClient
+from dataward.runs.run_directory import ended_state
+from dataward.stores.registry import Registry
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.2  # between looks at how far the run is; longer ones later
+LOOK_SECONDS_MAX = 2.0
+
+
+def leader_of(run: ClusterRun, members: Sequence[NodeId]) -> NodeId | None:
+    """The keeper who looks after the run now: the first that is up."""
+    return next((node for node in run.keepers if node in members), None)
+
+
+class Keeper:
+    """One keeper's part in one run: a fiber of the run's own kernel, once ``tend`` has begun it."""
+
+    def __init__(self, parts: HostParts, registry: Registry, here: RunHere) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._here = here
+        self._client: Client | None = None
+        self._facts: tuple[NodeFacts, ...] = ()
+
+    async def tend(self, members: Sequence[Member]) -> None:
+        self._facts = tuple(NodeFacts(m.node, m.cores, m.speed, m.site) for m in members)
+        await self._here.began()
+        kernel = self._here.kernel
+        assert kernel is not None
+        kernel.spawn(self._tend(), "keeper")
+
+    async def _tend(self) -> None:
+        parts, run = self._parts, self._here.run
+        tasks = unpacked(await parts.fetch_part(self._tasks_part, run.keepers), TaskList)
+        client = self._client = self._make_client(tasks)
+        kernel = client.kernel
+        while leader_of(run, self._here.members) != parts.node:
+            await kernel.sleep(LOOK_SECONDS_MAX)
+        await self._submit(client, tasks)
+        kernel.spawn(client.watch(parts.lease_seconds / 4), "keeper watch")
+        await self._see_it_end(client, tasks)
+
+    @property
+    def _tasks_part(self) -> str:
+        assert self._here.orders is not None
+        return self._here.orders.tasks
+
+    def _make_client(self, tasks: TaskList) -> Client:
+        parts, here = self._parts, self._here
+        assert here.orders is not None
+        assert here.strategy is not None
+        assert here.kernel is not None
+        assert here.network is not None
+        store = StoreClient(
+            parts.store_of(here.run), here.kernel, seeded(CLIENT), here.strategy.settings
+        )
+        homes = Homes(CLIENT, self._here.members, seeded(here.run.name), store, here.strategy.home)
+        placed = {file.id: file.nodes for file in here.orders.placed}
+        return Client(store, homes, tasks.specs, placed, here.network.send, here.kernel, here.emit)
+
+    async def _submit(self, client: Client, tasks: TaskList) -> None:
+        """Submit the tasks, unless the store knows them all."""
+        run = self._here.run
+        known = sum(sum(tally.counts.values()) for tally in await self._tallies(client))
+        if known == len(tasks.specs):
+            return
+        if not known:
+            self._announce(tasks)
+        log.info("run %s: submitting %d tasks", run.name, len(tasks.specs) - known)
+        await client.submit(again=known > 0)
+        self._have_inputs_copied()
+
+    def _announce(self, tasks: TaskList) -> None:
+        run, now, here = self._here.run, self._here.now(), self._here
+        total = len(tasks.specs) + len(tasks.skipped)
+        here.emit(RunStarted(now, run.workflow, total, run.strategy, 0, self._facts))
+        for skipped in tasks.skipped:
+            here.emit(TaskSkipped(now, skipped.id))
+
+    def _have_inputs_copied(self) -> None:
+        """Have one more node bring in each input that only one has, when it has time to."""
+        here = self._here
+        assert here.orders is not None
+        assert here.network is not None
+        stocks: dict[NodeId, list[InputFile]] = {}
+        for number, file in enumerate(here.orders.placed):
+            others = [node for node in self._here.members if node not in file.nodes]
+            if len(file.nodes) == 1 and others:
+                wanted = InputFile(file.id, file.size_bytes, TaskId(""), file.digest)
+                stocks.setdefault(others[number % len(others)], []).append(wanted)
+        for node, files in stocks.items():
+            here.network.send(node, Stock(tuple(files)))
+
+    async def _see_it_end(self, client: Client, tasks: TaskList) -> None:
+        """Wait until every task has ended, and say so in the registry."""
+        pause = LOOK_SECONDS
+        while True:
+            counts: dict[TaskState, int] = {}
+            for tally in await self._tallies(client):
+                for state, count in tally.counts.items():
+                    counts[state] = counts.get(state, 0) + count
+            complete, failed, removed = (
+                counts.get(end, 0)
+                for end in (TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED)
+            )
+            if complete + failed + removed >= len(tasks.specs):
+                break
+            await client.kernel.sleep(pause)
+            pause = min(pause * 1.2, LOOK_SECONDS_MAX)
+        done = complete + len(tasks.skipped)
+        self._here.emit(RunEnded(self._here.now(), done, failed, 0, 0, removed))
+        await self._registry.end_run(self._here.run.name, ended_state(failed, removed))
+
+    async def _tallies(self, client: Client) -> list[Tallied]:
+        shards = range(client.store.shard_count)
+        answers = await client.store.call([Tally(shard) for shard in shards])
+        return [answer for answer in answers if isinstance(answer, Tallied)]
+
+    @property
+    def is_ready(self) -> bool:
+        return self._client is not None
+
+    async def remove(self, tasks: Sequence[TaskId]) -> list[Standing]:
+        """Remove tasks, with all that depend on them."""
+        assert self._client is not None
+        return await self._client.remove(tasks)
+
+    def knows(self, task: TaskId) -> bool:
+        return self._client is not None and any(spec.id == task for spec in self._client.specs)

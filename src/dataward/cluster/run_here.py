@@ -1,0 +1,330 @@
+"""One run on one host: the host's node for that run, over a world of its own."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+import msgspec
+
+from dataward.cluster.description import RunOrders, unpacked
+from dataward.cluster.outcome_keys import KnownOutcome, key_of_run, packed_outcome
+from dataward.errors import DatawardError
+from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.backlog import Backlog
+from dataward.live.depot_disk import DepotDisk, Place, clear_incoming, files_in_depot
+from dataward.live.digest_index import DigestIndex
+from dataward.live.durability import replace_content
+from dataward.live.fitting import fitted_to_network
+from dataward.live.host_disk import CommitJournal, HostDisk
+from dataward.live.host_network import HostNetwork
+from dataward.live.live_runner import LiveRunner
+from dataward.live.peer_client import PeerClient
+from dataward.live.remote_network import RemoteNetwork
+from dataward.live.runner_pool import RunnerPool
+from dataward.live.runner_settings import RunnerSettings
+from dataward.model.events import AttemptMeasured, Event, TaskFinished
+from dataward.model.ids import AttemptId, NodeId
+from dataward.model.members import ClusterRun
+from dataward.model.messages import Message, Stock
+from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.model.seeds import seeded
+from dataward.model.settings import change_settings
+from dataward.model.workflow import FileId, TaskId
+from dataward.node.node import Node
+from dataward.reports.event_file import EventFileWriter
+from dataward.runs.run_directory import file_name_for
+from dataward.stores.connection import Connection
+from dataward.stores.valkey import ValkeyStore
+from dataward.strategies.choosing import changed_strategy
+from dataward.strategies.registry import strategy_named
+from dataward.strategies.strategy import Strategy
+from dataward.world import Members, Queue, World
+
+log = logging.getLogger(__name__)
+
+INCARNATIONS = 1 << 20  # of a run's node, within one incarnation of the host
+FLUSH_SECONDS = 0.25
+
+
+@dataclass
+class HostParts:
+    """What a host has, and all its runs share."""
+
+    node: NodeId
+    cluster: str
+    depot: Path
+    slots: int
+    memory_bytes: int
+    incarnation: int
+    lease_seconds: float
+    index: DigestIndex
+    pool: RunnerPool
+    client: PeerClient
+    connection: Connection
+    capacity_bytes: Callable[[], float]
+    hash_threads: Executor
+    sync_thread: Executor
+    backlog: Backlog
+    clock_ahead_seconds: float  # the store's clock, over the monotonic clock of this machine
+    remember: Callable[[str, bytes], None]  # an outcome, for other runs
+    spoil: Callable[[str], None]  # files of this content, in all runs here
+    fetch_part: Callable[[str, Sequence[NodeId]], Awaitable[bytes]]
+    random: Random = field(default_factory=Random)
+
+    def store_of(self, run: ClusterRun) -> ValkeyStore:
+        return ValkeyStore(self.connection, f"{self.cluster}.{run.name}", run.shards)
+
+
+def strategy_of(orders: RunOrders, lease_seconds: float) -> Strategy:
+    """The strategy that all hosts of a run follow. Raises SettingError."""
+    fitting = fitted_to_network(strategy_named(orders.strategy), lease_seconds)
+    return changed_strategy(fitting, list(orders.settings))
+
+
+def runner_settings_of(orders: RunOrders) -> RunnerSettings:
+    settings = RunnerSettings()
+    if orders.is_measured:
+        settings = settings.for_measured()
+    return change_settings(settings, list(orders.limits))
+
+
+class RunDirectoryHere:
+    """Where a host keeps what belongs to one run."""
+
+    def __init__(self, depot: Path, run: str) -> None:
+        self.path = depot / "runs" / run
+        self.files = self.path / "files"
+        self.logs = self.path / "logs"
+        self.events = self.path / "events"
+        self.commits = self.path / "commits"
+        self.record = self.path / "run.json"
+
+    def make(self, run: ClusterRun) -> None:
+        self.files.mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(exist_ok=True)
+        replace_content(self.record, msgspec.json.encode(run))
+
+    def recorded(self) -> ClusterRun | None:
+        try:
+            return msgspec.json.decode(self.record.read_bytes(), type=ClusterRun)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+
+class RunHere:
+    """``start`` it in the host's loop. It ends when it is ``stop``ped, or by a fault of its own."""
+
+    def __init__(self, parts: HostParts, run: ClusterRun, members: Sequence[NodeId]) -> None:
+        self.run = run
+        self.members = Members(members)
+        self.directory = RunDirectoryHere(parts.depot, run.name)
+        self.inbox: Queue[Message] | None = None
+        self.node: Node | None = None
+        self.orders: RunOrders | None = None
+        self.strategy: Strategy | None = None
+        self.kernel: AsyncioKernel | None = None
+        self.network: HostNetwork | None = None
+        self.disk: HostDisk | None = None
+        self.failure: BaseException | None = None
+        self._parts = parts
+        self._began = asyncio.Event()
+        self._over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._events: list[Event] = []
+        self._seconds: dict[TaskId, float] = {}  # run times of tasks that have not been committed
+        self._wanted: frozenset[FileId] = frozenset()
+
+    def start(self) -> None:
+        self.directory.make(self.run)
+        self._task = asyncio.create_task(self._live(), name=f"run {self.run.name}")
+
+    async def stop(self) -> None:
+        """End the node at once, and wait for that."""
+        self._over.set()
+        if self._task is not None:
+            if not self._began.is_set():
+                self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def leave(self) -> None:
+        """Let what runs end, hand over what others may need, and end the node."""
+        if self.node is not None:
+            self.node.drain()
+            while not self.node.is_idle:
+                await asyncio.sleep(FLUSH_SECONDS)
+        await self.stop()
+
+    async def began(self) -> None:
+        """Wait until the node has started."""
+        await self._began.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.node is None or self.node.is_idle
+
+    # --- its life --------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        parts = self._parts
+        try:
+            content = await parts.fetch_part(self.run.description, self.run.keepers)
+            self.orders = unpacked(content, RunOrders)
+            self._wanted = frozenset(self.orders.wanted)
+            epoch_seconds = self.run.submitted_at - parts.clock_ahead_seconds
+            kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
+            await kernel.run_within(self._main(kernel, self.orders))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.failure = error
+            is_ours = not isinstance(error, (DatawardError, OSError))
+            log.error("run %s ended here: %s", self.run.name, error, exc_info=is_ours)
+        finally:
+            self.inbox = None
+            parts.pool.forget(self.run.name)
+
+    async def _main(self, kernel: AsyncioKernel, orders: RunOrders) -> None:
+        parts, directory = self._parts, self.directory
+        clear_incoming(directory.files)
+        journal = CommitJournal(directory.commits, parts.backlog)
+        disk = HostDisk(
+            directory.files,
+            dict(self._held(journal, orders)),
+            parts.index,
+            parts.capacity_bytes,
+            journal,
+            parts.hash_threads,
+            parts.sync_thread,
+            parts.backlog,
+            self._on_outcome,
+        )
+        remote = RemoteNetwork(
+            parts.node, self.run.name, kernel, disk, {}, parts.client, self._emit
+        )
+        network = HostNetwork(
+            parts.node, kernel, remote, disk, parts.index, orders.origins, self._emit
+        )
+        runner = LiveRunner(
+            kernel,
+            parts.pool,
+            disk,
+            runner_settings_of(orders),
+            self._log_stem,
+            self._spoil_elsewhere,
+            self.run.name,
+        )
+        world = World(
+            node=parts.node,
+            nodes=self.members,
+            incarnation=parts.incarnation * INCARNATIONS,
+            cores=parts.slots,
+            memory_bytes=parts.memory_bytes,
+            kernel=kernel,
+            random=seeded(self.run.name, parts.node, parts.incarnation),
+            store=parts.store_of(self.run),
+            network=network,
+            disk=disk,
+            runner=runner,
+            emit=self._emit,
+        )
+        self.strategy = strategy_of(orders, parts.lease_seconds)
+        self.kernel, self.network, self.disk = kernel, network, disk
+        self.node, self.inbox = Node(world, self.strategy), remote.inbox
+        events = EventFileWriter(directory.events, append=directory.events.exists())
+        try:
+            self.node.start()
+            self._began.set()
+            while not self._over.is_set():
+                self._write(events)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), FLUSH_SECONDS)
+        finally:
+            self.node.stop()
+            await remote.close()
+            self._write(events)
+            events.close()
+            disk.close()
+
+    def _held(self, journal: CommitJournal, orders: RunOrders) -> Iterator[tuple[FileId, Place]]:
+        """The files that the node has: what it committed, and inputs that were put here."""
+        parts, directory = self._parts, self.directory.files
+        own = {place.digest: place for place in files_in_depot(directory)}
+        for commit in journal.commits:
+            for file in commit.held:
+                if file.digest in own and parts.index.find(file.digest) is not None:
+                    yield file.id, own[file.digest]
+        for number, placed in enumerate(orders.placed):
+            if parts.node not in placed.nodes:
+                continue
+            found = own.get(placed.digest) or parts.index.find(placed.digest)
+            if found is None:
+                log.warning("%s has no %r any more", parts.node, placed.id)
+            elif os.path.dirname(found.path) == str(directory):
+                yield placed.id, found
+            else:
+                path = f"{directory}/{placed.digest}.placed-{number}"
+                with suppress(FileExistsError):
+                    os.link(found.path, path)
+                yield (
+                    placed.id,
+                    Place(path, found.size_bytes, found.digest, False, found.modified_ns),
+                )
+
+    # --- what is told ----------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        self._emit(event)
+
+    def _emit(self, event: Event) -> None:
+        self._events.append(event)
+        if type(event) is AttemptMeasured:
+            self._seconds[event.task] = event.wall_seconds
+        elif type(event) is TaskFinished:
+            self._seconds.pop(event.task, None)
+
+    def _write(self, events: EventFileWriter) -> None:
+        if self._events:
+            told, self._events = self._events, []
+            events.add_all(told)
+            events.flush()
+
+    def now(self) -> float:
+        """Seconds since the run was submitted, by the store's clock."""
+        return monotonic() + self._parts.clock_ahead_seconds - self.run.submitted_at
+
+    def _on_outcome(
+        self, spec: TaskSpec, read: Mapping[FileId, str], outputs: tuple[OutputFile, ...]
+    ) -> None:
+        """Remember what a task made for other runs, and have results copied to other nodes."""
+        if len(read) == len(spec.inputs) and all(file.digest for file in outputs):
+            seconds = self._seconds.get(spec.id, 0.0)
+            outcome = KnownOutcome(outputs, seconds, self._parts.node)
+            self._parts.remember(key_of_run(spec, read), packed_outcome(outcome))
+        assert self.orders is not None
+        results = [file for file in outputs if file.id in self._wanted]
+        if results and self.orders.copies > 1:
+            self._have_copied(spec.id, results, self.orders.copies - 1)
+
+    def _have_copied(self, task: TaskId, results: list[OutputFile], copies: int) -> None:
+        assert self.network is not None
+        others = [node for node in self.members if node != self._parts.node]
+        stock = Stock(tuple(InputFile(f.id, f.size_bytes, task, f.digest) for f in results))
+        for node in self._parts.random.sample(others, min(copies, len(others))):
+            self.network.send(node, stock)
+
+    def _log_stem(self, task: TaskId, attempt: AttemptId) -> str:
+        return f"{self.directory.logs}/{file_name_for(task)}.{attempt}"
+
+    def _spoil_elsewhere(self, file: FileId, disk: DepotDisk) -> None:
+        assert isinstance(disk, HostDisk)
+        digest = disk.digest_of_gone(file)
+        if digest:
+            self._parts.spoil(digest)
