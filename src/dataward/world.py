@@ -142,6 +142,18 @@ class Network(Protocol):
     @property
     def inbox(self) -> Queue[Message]: ...
 
+    @property
+    def together_bytes(self) -> int:
+        """Smaller files travel together: any number of them may be fetched at once. 0: none do."""
+        ...
+
+    def doubts(self, node: NodeId) -> bool:
+        """Whether the node could not be reached a moment ago, so that others had better be asked.
+
+        The node may well be there again: if it has the only copy of a file, ask it.
+        """
+        ...
+
     def send(self, to: NodeId, message: Message) -> None:
         """Send without waiting; the message may be lost, or arrive late or twice."""
         ...

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from conformance.both_worlds import a_world_of, as_input
-from conformance.remote_world import HOST, RemoteWorld
+from conformance.remote_world import HOST, RUN, RemoteWorld
 from dataward.live import remote_network
+from dataward.live.peer_client import ClientSettings, PeerClient
 from dataward.model.messages import Stop, WorkQueued
 from dataward.model.operations import InputFile
 from dataward.world import FiberCancelled, TransferFailed
@@ -213,3 +214,185 @@ def test_of_too_many_messages_that_wait_the_oldest_are_dropped(world, monkeypatc
     world.run(world.arrival())
 
     assert world.networks["n0"].inbox.take_all() == [Stop("t", number) for number in range(15, 25)]
+
+
+# --- small files together ------------------------------------------------------------------------
+
+
+def many(world: RemoteWorld, count: int) -> list[InputFile]:
+    """Small files that n0 has."""
+    contents = {f"f{number}": b"%d" % number for number in range(count)}
+    outputs = world.run(world.disks["n0"].store_outputs(world.write("n0", "t", **contents)))
+    return [as_input(output, "t") for output in outputs]
+
+
+def counting_batches(world: RemoteWorld) -> list[int]:
+    """How many files are asked for in each request, from now on."""
+    sizes = []
+    fetch_batch = world.client("n1").fetch_batch
+
+    def fetch_and_count(source, digests):
+        sizes.append(len(digests))
+        return fetch_batch(source, digests)
+
+    world.client("n1").fetch_batch = fetch_and_count
+    return sizes
+
+
+def fetch_all(world: RemoteWorld, files: list[InputFile]) -> list[BaseException | None]:
+    """What each fetch ended with."""
+
+    async def fetch() -> list[BaseException | None]:
+        network = world.networks["n1"]
+        fetches = [network.fetch(file, "n0") for file in files]
+        return await asyncio.gather(*fetches, return_exceptions=True)
+
+    return world.run(fetch())
+
+
+def are_whole(world: RemoteWorld, files: list[InputFile]) -> bool:
+    known = {file.id: file for file in world.disks["n1"].files()}
+    return known.keys() == {f.id for f in files} and all(
+        world.is_readable("n1", known[file.id]) for file in files
+    )
+
+
+def test_small_files_asked_for_at_once_come_in_few_requests(world):
+    files = many(world, 2500)
+    batches = counting_batches(world)
+
+    assert fetch_all(world, files) == [None] * 2500
+
+    assert are_whole(world, files)
+    assert batches == [1000, 1000, 500]
+    assert world.count_of_stray_files("n1") == 0
+    assert {(event.file, event.size_bytes) for event in world.events} == {
+        (file.id, file.size_bytes) for file in files
+    }
+
+
+def test_of_a_batch_only_the_file_that_is_not_there_fails(world):
+    files = many(world, 20)
+    world.lose_unnoticed("n0", "f7")
+
+    ends = fetch_all(world, files)
+
+    assert [type(end) for end in ends].count(TransferFailed) == 1
+    assert are_whole(world, files[:7] + files[8:])
+    assert world.count_of_stray_files("n1") == 0
+
+
+def test_of_a_batch_only_the_file_with_other_bytes_fails(world):
+    files = many(world, 20)
+    path = world.disks["n0"].where("f7").path
+    os.chmod(path, 0o644)
+    Path(path).write_bytes(b"spoiled")
+
+    ends = fetch_all(world, files)
+
+    assert "other bytes" in str(ends[7])
+    assert are_whole(world, files[:7] + files[8:])
+    assert world.count_of_stray_files("n1") == 0
+
+
+def test_a_file_that_is_larger_than_it_was_said_to_be_comes_alone(world):
+    large = stored(world, LARGE)
+
+    assert fetch_all(world, [InputFile("a", 10, "t", large.digest)]) == [None]
+
+    assert is_whole(world, LARGE)
+
+
+def test_a_batch_that_breaks_off_goes_on_with_the_rest(world, cutter_before_n0):
+    contents = {f"f{number}": os.urandom(100_000) for number in range(40)}
+    outputs = world.run(world.disks["n0"].store_outputs(world.write("n0", "t", **contents)))
+    files = [as_input(output, "t") for output in outputs]
+    cutter = cutter_before_n0(2 << 20, 1)
+
+    assert fetch_all(world, files) == [None] * 40
+
+    assert are_whole(world, files)
+    assert cutter.connections == 2
+    assert world.count_of_stray_files("n1") == 0
+
+
+def test_a_fetch_cancelled_amid_a_batch_leaves_nothing_behind_and_the_others_come(world):
+    files = many(world, 500)
+
+    async def cancel_some() -> None:
+        network = world.networks["n1"]
+        fibers = [world.kernel.spawn(network.fetch(file, "n0")) for file in files]
+        await fibers[0].join()
+        for fiber in fibers[1::2]:
+            fiber.cancel()
+        for fiber in fibers:
+            with suppress(FiberCancelled):
+                await fiber.join()
+
+    world.run(cancel_some())
+
+    known = {file.id for file in world.disks["n1"].files()}
+    assert known >= {file.id for file in files[::2]}
+    assert world.count_of_stray_files("n1") == 0
+
+
+def test_whoever_waits_for_a_batch_when_the_network_closes_is_told(world):
+    files = many(world, 3)
+
+    async def close_amid() -> list[BaseException | None]:
+        network = world.networks["n1"]
+        fetches = [asyncio.ensure_future(network.fetch(file, "n0")) for file in files]
+        await asyncio.sleep(0)
+        await network.close()
+        return await asyncio.gather(*fetches, return_exceptions=True)
+
+    assert [type(end) for end in world.run(close_amid())] == [TransferFailed] * 3
+    assert nothing_came(world)
+
+
+# --- doubts --------------------------------------------------------------------------------------
+
+
+def test_a_node_that_cannot_be_reached_is_doubted_until_it_answers(world):
+    file = stored(world, b"one")
+    there, world.addresses["n0"] = world.addresses["n0"], f"{HOST}:1"  # nobody listens there
+    network = world.networks["n1"]
+    assert not network.doubts("n0")
+
+    with pytest.raises(TransferFailed):
+        world.run(network.fetch(file, "n0"))
+    assert network.doubts("n0")
+    assert not network.doubts("n2")
+
+    world.addresses["n0"] = there
+    world.run(network.fetch(file, "n0"))
+    assert not network.doubts("n0")
+
+
+def test_a_node_that_takes_no_messages_is_doubted(world):
+    world.addresses["n0"] = f"{HOST}:1"
+
+    world.networks["n1"].send("n0", WorkQueued())
+    world.run(world.arrival())
+
+    assert world.networks["n1"].doubts("n0")
+
+
+def test_a_node_that_does_not_have_a_file_is_not_doubted(world):
+    with pytest.raises(TransferFailed):
+        world.run(world.networks["n1"].fetch(InputFile("a", 3, "t", "0" * 64), "n0"))
+    with pytest.raises(TransferFailed):
+        world.run(world.networks["n1"].fetch(InputFile("a", 1 << 30, "t", "0" * 64), "n0"))
+
+    assert not world.networks["n1"].doubts("n0")
+
+
+def test_a_doubt_does_not_last(world):
+    async def doubt() -> bool:
+        client = PeerClient({"n0": f"{HOST}:1"}.get, None, ClientSettings(doubt_seconds=0.0))
+        await client.open()
+        assert not await client.leave_mail("n0", RUN, b"")
+        await client.close()
+        return client.doubts("n0")
+
+    assert not world.run(doubt())

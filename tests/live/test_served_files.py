@@ -294,3 +294,70 @@ def test_a_file_that_comes_too_slowly_is_given_up(world):
 
     assert b" 408 " in world.run(dawdle())
     assert nothing_is_left(world)
+
+
+# --- caps ----------------------------------------------------------------------------------------
+
+
+def raw_get(digest: str) -> bytes:
+    return f"GET /files/{digest} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
+async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = credentials_of("n1").client_context()
+    context.check_hostname = False
+    return await asyncio.open_connection(HOST, port, ssl=context)
+
+
+def test_who_comes_when_enough_are_served_waits_its_turn_and_is_then_sent_away(world):
+    (digest,) = store(world, a=os.urandom(1 << 20) * 32)
+    settings = ServerSettings(files=FileSettings(uploads_max=1, turn_seconds=0.2))
+
+    async def ask() -> tuple[bytes, dict[bytes, bytes], bytes]:
+        server = world.server("n0", credentials_of("n0"), settings)
+        port = await server.start(HOST)
+        slow, writer = await connect(port)
+        writer.write(raw_get(digest))
+        await slow.readline()  # it is being served, and reads no further
+        second, other = await connect(port)
+        other.write(raw_get(digest))
+        refused = await second.readline()
+        headers = dict([line.split(b": ") for line in await header_lines(second)])
+        writer.close()  # now there is a place
+        third, last = await connect(port)
+        last.write(raw_get(digest))
+        served = await third.readline()
+        for one in (other, last):
+            one.close()
+        await server.close()
+        return refused, headers, served
+
+    async def header_lines(reader: asyncio.StreamReader) -> list[bytes]:
+        return (await reader.readuntil(b"\r\n\r\n")).strip().split(b"\r\n")
+
+    refused, headers, served = world.run(ask())
+
+    assert b" 503 " in refused
+    assert b"Retry-After" in headers
+    assert b" 200 " in served
+
+
+def test_who_does_not_read_what_it_asked_for_is_cut_off(world):
+    (digest,) = store(world, a=os.urandom(1 << 20) * 32)
+    settings = ServerSettings(files=FileSettings(uploads_max=1, chunk_seconds=0.2))
+
+    async def ask() -> bytes:
+        server = world.server("n0", credentials_of("n0"), settings)
+        port = await server.start(HOST)
+        slow, writer = await connect(port)
+        writer.write(raw_get(digest))
+        await slow.readline()
+        other, last = await connect(port)
+        last.write(raw_get(digest))
+        served = await other.readline()
+        for one in (writer, last):
+            one.close()
+        await server.close()
+        return served
+
+    assert b" 200 " in world.run(ask())

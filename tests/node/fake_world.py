@@ -153,6 +153,11 @@ class FakeNetwork:
         self.sent: list[tuple[NodeId, Message]] = []
         self.fetched: list[tuple[FileId, NodeId]] = []
         self.silent: set[str] = set()
+        self.doubted: set[str] = set()
+        self.together_bytes = 0
+
+    def doubts(self, node: NodeId) -> bool:
+        return node in self.doubted
 
     def send(self, to: NodeId, message: Message) -> None:
         self.sent.append((to, message))

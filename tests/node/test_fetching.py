@@ -249,3 +249,27 @@ def test_one_cancelled_while_it_waits_for_a_transfer_has_no_turn_and_no_share_of
     assert had_their_turns == []
     place.fetcher.over(InputFile("f0", 400, "p"))
     assert [fiber.done() for fiber in turns(place, 1000)] == [True]
+
+
+def test_files_that_travel_together_take_no_turns() -> None:
+    place = Place(transfers_max=1)
+    place.network.together_bytes = 50
+
+    waiting = turns(place, 49, 49, 50, 50, 49)
+
+    assert [fiber.done() for fiber in waiting] == [True, True, True, False, True]
+    place.fetcher.over(InputFile("f0", 49, "p"))
+    assert place.fetcher.loose_ends()["transfers under way"] == 1
+
+
+def test_a_node_that_could_not_be_reached_is_asked_last_and_alone_if_it_has_the_only_copy() -> None:
+    for number in range(1, 5):
+        place = Place()
+        place.network.doubted = {f"n{other}" for other in range(1, 5)} - {f"n{number}"}
+        place.fetch(SMALL, ("n1", "n2", "n3", "n4"))
+
+        assert place.network.fetched == [("f", f"n{number}")]
+    place = Place()
+    place.network.doubted = {"n1"}
+    place.fetch(SMALL, ("n1",))
+    assert place.network.fetched == [("f", "n1")]

@@ -22,8 +22,8 @@ from dataward.errors import SettingError
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import Place, clear_incoming
 from dataward.live.digest_index import DigestIndex, believed
-from dataward.live.downloads import read_file
 from dataward.live.durability import replace_content
+from dataward.live.kept_files import read_file
 from dataward.live.leftovers import end_leftovers
 from dataward.live.node_server import NodeServer
 from dataward.live.peer_client import PeerClient

@@ -13,7 +13,7 @@ from dataward.cluster.description import RunOrders, TaskList, unpacked
 from dataward.cluster.visitor import ClusterError, Visitor
 from dataward.errors import OutputError
 from dataward.formats.read import read_workflow
-from dataward.live.downloads import download, read_file
+from dataward.live.kept_files import download, read_file
 from dataward.live.packed_tree import unpack
 from dataward.model.directories import is_directory, without_slash
 from dataward.model.ids import NodeId

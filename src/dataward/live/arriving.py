@@ -32,12 +32,15 @@ class Arriving:
             self.came_bytes, self._hasher = 0, blake3()
         self.size_bytes = size_bytes
 
-    def add(self, chunk: bytes) -> None:
-        """Raises OSError if the chunk cannot be written."""
+    def add(self, chunk: bytes | memoryview) -> None:
+        """Raises TransferFailed if the chunk cannot be written."""
         self._hasher.update(chunk)
         view = memoryview(chunk)
-        while view:
-            view = view[self.beside.write(view) :]
+        try:
+            while view:
+                view = view[self.beside.write(view) :]
+        except OSError as error:
+            raise TransferFailed(f"it cannot be written: {error.strerror}") from error
         self.came_bytes += len(chunk)
 
     @property

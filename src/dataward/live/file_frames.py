@@ -6,6 +6,8 @@ from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
+from dataward.world import TransferFailed
+
 DIGEST_BYTES = 32
 ABSENT = -1  # in place of a size: the file is not here
 ALONE = -2  # in place of a size: the file is too large for a batch, and must be asked for alone
@@ -44,10 +46,10 @@ def frame_head(digest: str, size_bytes: int) -> bytes:
     return _HEAD.pack(bytes.fromhex(digest), size_bytes)
 
 
-async def next_frame(stream: ByteStream, content_bytes_max: int) -> Frame:
-    """Raises ValueError if it is larger than that, and asyncio.IncompleteReadError."""
-    digest, size_bytes = _HEAD.unpack(await stream.readexactly(_HEAD.size))
-    if not ALONE <= size_bytes <= content_bytes_max:
-        raise ValueError(f"a frame of {size_bytes} bytes")
+async def next_frame(stream: ByteStream, digest: str, content_bytes_max: int) -> Frame:
+    """Raises TransferFailed if it is of another file or too large, and IncompleteReadError."""
+    found, size_bytes = _HEAD.unpack(await stream.readexactly(_HEAD.size))
+    if found.hex() != digest or not ALONE <= size_bytes <= content_bytes_max:
+        raise TransferFailed(f"a frame of {size_bytes} bytes came for {found.hex()}")
     content = await stream.readexactly(size_bytes) if size_bytes > 0 else b""
-    return Frame(digest.hex(), size_bytes, content)
+    return Frame(digest, size_bytes, content)

@@ -54,6 +54,13 @@ class HostNetwork:
     def inbox(self) -> Queue[Message]:
         return self._remote.inbox
 
+    @property
+    def together_bytes(self) -> int:
+        return self._remote.together_bytes
+
+    def doubts(self, node: NodeId) -> bool:
+        return self._remote.doubts(node)
+
     def send(self, to: NodeId, message: Message) -> None:
         self._remote.send(to, message)
 

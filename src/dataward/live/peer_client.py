@@ -5,11 +5,15 @@ from asyncio import IncompleteReadError
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from io import BytesIO
+from time import monotonic
 
 import aiohttp
 
+from dataward.live.arriving import Arriving
 from dataward.live.credentials import Credentials, Role
+from dataward.live.downloads import Downloads
 from dataward.live.file_frames import Frame, decoded_digests, encoded_digests, next_frame
 from dataward.live.node_server import mail_path
 from dataward.live.served_files import CHUNK_BYTES, FILES_PATH, SMALL_BYTES
@@ -19,7 +23,7 @@ from dataward.world import TransferFailed
 AddressOf = Callable[[NodeId], str | None]
 """The host and port of a node, as ``10.0.0.5:7001``; None if the node is not known now."""
 
-BROKEN = (aiohttp.ClientError, TimeoutError, ConnectionError)
+BROKEN = (aiohttp.ClientError, HTTPException, OSError, IncompleteReadError)
 """What a connection may end with that breaks off."""
 
 ASKED_MAX = 10_000  # digests in one question
@@ -31,6 +35,8 @@ class ClientSettings:
     silent_seconds: float = 30.0  # a transfer that brings nothing for so long has broken off
     mail_seconds: float = 10.0  # for one batch of messages
     connections_max: int = 64  # for files, to all nodes together
+    downloads_max: int = 32  # of these, large files
+    doubt_seconds: float = 30.0  # for which others are asked first, if a node was not reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +62,20 @@ class PeerClient:
         self._settings = settings or ClientSettings()
         self._for_mail: aiohttp.ClientSession | None = None
         self._for_files: aiohttp.ClientSession | None = None
+        self._downloads: Downloads | None = None
+        self._doubted_until: dict[NodeId, float] = {}
 
     async def open(self) -> None:
         # Mail has connections of its own: it must not wait for large files.
         self._for_mail = self._session(0)
         self._for_files = self._session(self._settings.connections_max)
+        self._downloads = Downloads(
+            self._credentials.client_context if self._credentials else None,
+            self._name,
+            at_once_max=self._settings.downloads_max,
+            connect_seconds=self._settings.connect_seconds,
+            silent_seconds=self._settings.silent_seconds,
+        )
 
     def _session(self, connections_max: int) -> aiohttp.ClientSession:
         context = self._credentials.client_context() if self._credentials else None
@@ -73,6 +88,22 @@ class PeerClient:
         for session in (self._for_mail, self._for_files):
             if session is not None:
                 await session.close()
+        if self._downloads is not None:
+            self._downloads.close()
+
+    def doubts(self, node: NodeId) -> bool:
+        """Whether the node could not be reached a moment ago, and not since."""
+        return monotonic() < self._doubted_until.get(node, 0.0)
+
+    @contextmanager
+    def _noting(self, node: NodeId) -> Iterator[None]:
+        """Doubt the node if a connection to it breaks off, and no longer if one does not."""
+        try:
+            yield
+        except BROKEN:
+            self._doubted_until[node] = monotonic() + self._settings.doubt_seconds
+            raise
+        self._doubted_until.pop(node, None)
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -82,23 +113,33 @@ class PeerClient:
         settings = self._settings
         total = aiohttp.ClientTimeout(total=settings.mail_seconds, connect=settings.connect_seconds)
         try:
-            async with self._for_mail.post(
-                self._url(to, mail_path(run)),
-                data=BytesIO(mail),
-                timeout=total,
-                server_hostname=self._name,
-            ) as response:
-                return response.status == 204
+            with self._noting(to):
+                async with self._for_mail.post(
+                    self._url(to, mail_path(run)),
+                    data=BytesIO(mail),
+                    timeout=total,
+                    server_hostname=self._name,
+                ) as response:
+                    return response.status == 204
         except (*BROKEN, TransferFailed):
             return False
 
     # --- files -----------------------------------------------------------------------------------
 
+    async def fetch_file(self, source: NodeId, arriving: Arriving) -> None:
+        """What is missing of a file; a thread hashes and writes it.
+
+        Raises TransferFailed if the node says no, and one of `BROKEN` if it says nothing more.
+        """
+        assert self._downloads is not None, "it is not open"
+        with self._noting(source):
+            await self._downloads.bring(self._address(source), arriving)
+
     @asynccontextmanager
     async def open_file(
         self, source: NodeId, digest: str, offset: int = 0
     ) -> AsyncIterator[OpenedFile]:
-        """The file with this digest.
+        """The file with this digest, to be read piece by piece.
 
         Raises TransferFailed if the node says no, and one of `BROKEN` if it says nothing.
         """
@@ -115,19 +156,15 @@ class PeerClient:
     async def fetch_batch(self, source: NodeId, digests: Sequence[str]) -> AsyncIterator[Frame]:
         """Small files, in the order of their digests; their contents are still to be checked.
 
-        Raises TransferFailed, also midway.
+        Raises, also midway, TransferFailed if the node says no, and one of `BROKEN` if it says
+        nothing more.
         """
-        with _broken_is_failed(source):
-            async with self._asked(
-                "POST", source, "/batch", data=BytesIO(encoded_digests(digests))
-            ) as response:
-                if response.status != 200:
-                    raise TransferFailed(f"{source} gives no batch ({response.status})")
-                for digest in digests:
-                    frame = await next_frame(response.content, SMALL_BYTES)
-                    if frame.digest != digest:
-                        raise TransferFailed(f"{source} gave {frame.digest} for {digest}")
-                    yield frame
+        body = BytesIO(encoded_digests(digests))
+        async with self._asked("POST", source, "/batch", data=body) as response:
+            if response.status != 200:
+                raise TransferFailed(f"{source} gives no batch ({response.status})")
+            for digest in digests:
+                yield await next_frame(response.content, digest, SMALL_BYTES)
 
     async def have(self, to: NodeId, digests: Sequence[str]) -> set[str]:
         """Those of the digests whose files the node has. Raises TransferFailed."""
@@ -145,16 +182,16 @@ class PeerClient:
         """Have the node hold this file; it is not sent if it is there. Raises TransferFailed."""
         try:
             size_bytes = os.stat(path).st_size
-            headers = {"Content-Length": str(size_bytes), "Expect": "100-continue"}
-            with _broken_is_failed(to):
-                async with self._asked(
-                    "PUT", to, f"/{digest}", headers=headers, data=_chunks_of(path)
-                ) as response:
-                    if response.status not in (200, 201):
-                        why = (await response.text())[:200]
-                        raise TransferFailed(f"{to} does not take {digest}: {why}")
         except OSError as error:
             raise TransferFailed(f"{path!r} cannot be read: {error.strerror}") from error
+        headers = {"Content-Length": str(size_bytes), "Expect": "100-continue"}
+        with _broken_is_failed(to):
+            async with self._asked(
+                "PUT", to, f"/{digest}", headers=headers, data=_chunks_of(path)
+            ) as response:
+                if response.status not in (200, 201):
+                    why = (await response.text())[:200]
+                    raise TransferFailed(f"{to} does not take {digest}: {why}")
 
     @asynccontextmanager
     async def _asked(
@@ -171,15 +208,16 @@ class PeerClient:
         silence = aiohttp.ClientTimeout(
             total=None, connect=settings.connect_seconds, sock_read=settings.silent_seconds
         )
-        async with self._for_files.request(
-            method,
-            self._url(node, f"{FILES_PATH}{path}"),
-            headers=headers,
-            data=data,
-            timeout=silence,
-            server_hostname=self._name,
-        ) as response:
-            yield response
+        with self._noting(node):
+            async with self._for_files.request(
+                method,
+                self._url(node, f"{FILES_PATH}{path}"),
+                headers=headers,
+                data=data,
+                timeout=silence,
+                server_hostname=self._name,
+            ) as response:
+                yield response
 
     @property
     def _name(self) -> str | None:
@@ -187,10 +225,13 @@ class PeerClient:
         return Role.NODE.value if self._credentials else None
 
     def _url(self, node: NodeId, path: str) -> str:
+        return f"{'https' if self._credentials else 'http'}://{self._address(node)}{path}"
+
+    def _address(self, node: NodeId) -> str:
         address = self._address_of(node)
         if address is None:
             raise TransferFailed(f"{node} is not known")
-        return f"{'https' if self._credentials else 'http'}://{address}{path}"
+        return address
 
 
 async def _chunks_of(path: str) -> AsyncIterator[bytes]:
@@ -203,5 +244,5 @@ async def _chunks_of(path: str) -> AsyncIterator[bytes]:
 def _broken_is_failed(node: NodeId) -> Iterator[None]:
     try:
         yield
-    except (*BROKEN, IncompleteReadError, ValueError) as error:
+    except (*BROKEN, ValueError) as error:
         raise TransferFailed(f"{node} broke off: {error}") from error

@@ -18,7 +18,8 @@ from dataward.live.arriving import Arriving
 from dataward.live.depot_disk import DepotDisk, Place
 from dataward.live.node_server import Mail
 from dataward.live.peer_client import BROKEN, PeerClient
-from dataward.live.served_files import CHUNK_BYTES
+from dataward.live.served_files import SMALL_BYTES
+from dataward.live.small_files import SmallFiles
 from dataward.model.events import Emit, FileMoved
 from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.messages import Message
@@ -36,6 +37,8 @@ class RemoteNetwork:
 
     The ``client`` is the host's, and must be open; ``close`` the network inside the loop.
     """
+
+    together_bytes = SMALL_BYTES + 1
 
     def __init__(
         self,
@@ -56,12 +59,17 @@ class RemoteNetwork:
         self._client = client
         self._emit = emit
         self._loop = asyncio.get_running_loop()
+        self._small = SmallFiles(client)
         self._lines: dict[NodeId, _Line] = {}
 
     async def close(self) -> None:
         """Send nothing more, not even what waits."""
         for line in self._lines.values():
             await line.close()
+        await self._small.close()
+
+    def doubts(self, node: NodeId) -> bool:
+        return self._client.doubts(node)
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -104,10 +112,11 @@ class RemoteNetwork:
             raise TransferFailed(f"{file.id!r} has no digest yet by which to ask for it")
         path = self._disk.path_for_incoming()
         try:
-            with open(path, "xb", buffering=0) as beside:
-                arriving = Arriving(file.digest, beside)
-                await self._bring(arriving, source)
-            place = arriving.place(path)
+            place = None
+            if file.size_bytes < self.together_bytes:
+                place = await self._small.fetch(file.digest, source, path)
+            if place is None:
+                place = await self._fetch_alone(file.digest, source, path)
             self._disk.take_in(file.id, place, owner)
         except TransferFailed as failure:
             raise TransferFailed(f"{file.id!r} from {source}: {failure}") from failure
@@ -119,22 +128,21 @@ class RemoteNetwork:
                 os.unlink(path)  # unless it is in the depot now
         return place.size_bytes
 
+    async def _fetch_alone(self, digest: str, source: NodeId, path: str) -> Place:
+        with open(path, "xb", buffering=0) as beside:
+            arriving = Arriving(digest, beside)
+            await self._bring(arriving, source)
+        return arriving.place(path)
+
     async def _bring(self, arriving: Arriving, source: NodeId) -> None:
         """All bytes of a file; if the connection breaks off, another one goes on from there."""
         for tries_left in reversed(range(TRIES)):
             try:
-                async with self._client.open_file(
-                    source, arriving.digest, arriving.came_bytes
-                ) as opened:
-                    arriving.goes_on(opened.size_bytes, opened.offset)
-                    async for chunk in opened.content.iter_chunked(CHUNK_BYTES):
-                        arriving.add(chunk)
-                if arriving.is_whole:
-                    return
+                await self._client.fetch_file(source, arriving)
+                return
             except BROKEN as error:
                 if not tries_left:
                     raise TransferFailed(f"it broke off: {error}") from error
-        raise TransferFailed("too little of it came")
 
 
 class _Line:

@@ -6,10 +6,11 @@ while it comes; it counts only when it is whole and has the digest that it was a
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 
 from aiohttp import web
 
@@ -24,6 +25,8 @@ from dataward.world import TransferFailed
 FILES_PATH = "/files"
 CHUNK_BYTES = 1 << 20
 SMALL_BYTES = 256 << 10  # of a file that may travel in a batch
+BATCH_MAX = 1000  # files in a batch
+FILE_HEADERS = {"Content-Type": "application/octet-stream", "Accept-Ranges": "bytes"}
 
 Find = Callable[[str], Place | None]
 """The file with this digest, of any run; None if it is not here"""
@@ -35,8 +38,9 @@ Taken = Callable[[str, int, str], None]
 @dataclass(frozen=True, slots=True)
 class FileSettings:
     put_bytes_max: int = 1 << 40  # of one file
-    batch_max: int = 1000  # files in one answer
     chunk_seconds: float = 60.0  # for each MiB: whoever takes longer is cut off
+    uploads_max: int = 16  # files and batches that are given at a time, to all hosts together
+    turn_seconds: float = 5.0  # for which others wait for their turn; then they hear of 503
 
 
 class ServedFiles:
@@ -49,6 +53,7 @@ class ServedFiles:
         self._incoming = incoming
         self._taken = taken
         self._settings = settings
+        self._uploads = asyncio.Semaphore(settings.uploads_max)
 
     def routes(self) -> list[Route]:
         everybody = frozenset(Role)
@@ -56,7 +61,7 @@ class ServedFiles:
         by_digest = f"{FILES_PATH}/{{digest:[0-9a-f]{{64}}}}"
         return [
             Route("GET", by_digest, self._give, everybody),
-            Route("HEAD", by_digest, self._give, everybody),
+            Route("HEAD", by_digest, self._tell_size, everybody),
             Route("PUT", by_digest, self._take, writers, streams=True),
             Route("POST", f"{FILES_PATH}/have", self._tell_which, writers),
             Route("POST", f"{FILES_PATH}/batch", self._give_batch, everybody),
@@ -70,13 +75,54 @@ class ServedFiles:
 
     # --- giving ----------------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until one more file or batch may be given, but not for long."""
+        try:
+            async with asyncio.timeout(self._settings.turn_seconds):
+                await self._uploads.acquire()
+        except TimeoutError as error:
+            headers = {"Retry-After": f"{self._settings.turn_seconds:.0f}"}
+            raise web.HTTPServiceUnavailable(text="too many ask", headers=headers) from error
+        try:
+            yield
+        finally:
+            self._uploads.release()
+
+    async def _tell_size(self, request: web.Request) -> web.Response:
+        with self._opened(request) as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+        return web.Response(headers={"Content-Length": str(size_bytes), **FILE_HEADERS})
+
     async def _give(self, request: web.Request) -> web.StreamResponse:
-        """The file with this digest; ranges are served as asked for."""
-        place = self._found(request.match_info["digest"])
-        if place is None:
-            raise web.HTTPNotFound(text="no such file here")
-        headers = {"Content-Type": "application/octet-stream"}
-        return web.FileResponse(place.path, chunk_size=CHUNK_BYTES, headers=headers)
+        """The file with this digest, or the part of it that is asked for."""
+        with self._opened(request) as file:
+            part = _part_asked_for(request, os.fstat(file.fileno()).st_size)
+            async with self._turn():
+                response = web.StreamResponse(status=part.status, headers=part.headers())
+                await response.prepare(request)
+                async with _cut_off_at_last(request):
+                    await self._send(response, file, part)
+        return response
+
+    def _opened(self, request: web.Request) -> FileIO:
+        place = self._find(request.match_info["digest"])
+        if place is not None:
+            with suppress(OSError):  # it has gone from the disk with nobody told
+                return open(place.path, "rb", buffering=0)
+        raise web.HTTPNotFound(text="no such file here")
+
+    async def _send(self, response: web.StreamResponse, file: FileIO, part: "_Part") -> None:
+        # Not by sendfile: uvloop has none, and through TLS there is none.
+        loop = asyncio.get_running_loop()
+        file.seek(part.start)
+        for at in range(part.start, part.stop, CHUNK_BYTES):
+            count = min(CHUNK_BYTES, part.stop - at)
+            chunk = await asyncio.shield(loop.run_in_executor(None, file.read, count))
+            if len(chunk) != count:
+                raise ConnectionError("the file has become shorter")
+            async with asyncio.timeout(self._settings.chunk_seconds):
+                await response.write(chunk)
 
     async def _tell_which(self, request: web.Request) -> web.Response:
         """Those of a list of digests whose files are here."""
@@ -87,15 +133,17 @@ class ServedFiles:
     async def _give_batch(self, request: web.Request) -> web.StreamResponse:
         """All files of a list of digests in one stream, in the order of the list."""
         digests = await self._asked_for(request)
-        if len(digests) > self._settings.batch_max:
-            raise web.HTTPRequestEntityTooLarge(self._settings.batch_max, len(digests))
-        response = web.StreamResponse()
-        await response.prepare(request)
+        if len(digests) > BATCH_MAX:
+            raise web.HTTPRequestEntityTooLarge(BATCH_MAX, len(digests))
         loop = asyncio.get_running_loop()
-        left = iter([(digest, self._found(digest)) for digest in digests])
-        while frames := await loop.run_in_executor(None, _frames_of, left):
-            async with asyncio.timeout(self._settings.chunk_seconds):
-                await response.write(frames)
+        async with self._turn():
+            response = web.StreamResponse()
+            await response.prepare(request)
+            left = iter([(digest, self._find(digest)) for digest in digests])
+            async with _cut_off_at_last(request):
+                while frames := await loop.run_in_executor(None, _frames_of, left):
+                    async with asyncio.timeout(self._settings.chunk_seconds):
+                        await response.write(frames)
         return response
 
     async def _asked_for(self, request: web.Request) -> list[str]:
@@ -154,6 +202,48 @@ class ServedFiles:
         finally:
             await asyncio.wait([written])  # nobody closes the file while a thread writes to it
         written.result()
+
+
+@asynccontextmanager
+async def _cut_off_at_last(request: web.Request) -> AsyncIterator[None]:
+    """End the connection of a peer that takes too long, or whose answer cannot be completed."""
+    try:
+        yield
+    except (TimeoutError, ConnectionError):
+        if request.transport is not None:
+            request.transport.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """From ``start`` up to ``stop`` of a file."""
+
+    start: int
+    stop: int
+    size_bytes: int
+    is_asked_for: bool  # else the whole file is
+
+    @property
+    def status(self) -> int:
+        return 206 if self.is_asked_for else 200
+
+    def headers(self) -> dict[str, str]:
+        told = {"Content-Length": str(self.stop - self.start), **FILE_HEADERS}
+        if self.is_asked_for:
+            told["Content-Range"] = f"bytes {self.start}-{self.stop - 1}/{self.size_bytes}"
+        return told
+
+
+def _part_asked_for(request: web.Request, size_bytes: int) -> _Part:
+    is_asked_for = "Range" in request.headers
+    try:
+        start, stop, _ = request.http_range.indices(size_bytes)
+    except ValueError:  # it cannot be read
+        start = stop = 0
+    if is_asked_for and start >= stop:
+        headers = {"Content-Range": f"bytes */{size_bytes}"}
+        raise web.HTTPRequestRangeNotSatisfiable(headers=headers)
+    return _Part(start, stop, size_bytes, is_asked_for)
 
 
 def _frames_of(files: Iterable[tuple[str, Place | None]]) -> bytes:

@@ -43,7 +43,8 @@ class Fetcher:
 
     A large file alone keeps a link busy: with another beside it, both would come late. Small files,
     of less than ``asked_bytes``, do not count: many must be under way at once, for each takes a
-    round trip besides, and none should wait while a large file waits for its source.
+    round trip besides, and none should wait while a large file waits for its source. Those that
+    travel together take no turn at all: the more are asked for at once, the fewer the trips.
     """
 
     world: World
@@ -64,6 +65,8 @@ class Fetcher:
 
     async def turn(self, urgency: float, file: InputFile) -> None:
         """Wait until one more file may come; `over` must be called after that."""
+        if self._travels_with_others(file):
+            return
         share = self._share(file)
         if share:
             await self._window.take(share, urgency)
@@ -74,8 +77,13 @@ class Fetcher:
             raise
 
     def over(self, file: InputFile) -> None:
+        if self._travels_with_others(file):
+            return
         self._transfers.give_back()
         self._window.give_back(self._share(file))
+
+    def _travels_with_others(self, file: InputFile) -> bool:
+        return file.size_bytes < self.world.network.together_bytes
 
     def _share(self, file: InputFile) -> float:
         """How much of the window a file takes."""
@@ -117,6 +125,7 @@ class Fetcher:
     async def fetch(self, urgency: float, file: InputFile, sources: list[NodeId]) -> None:
         """Try every known copy, in random order so that the load spreads, several times over.
 
+        Nodes that could not be reached a moment ago are tried last.
         Raises InputLost or TransferFailed.
         """
         order: list[NodeId] = []
@@ -127,6 +136,7 @@ class Fetcher:
                 sources = (await self.sources([file], ()))[file.id]
             order = sorted(node for node in set(sources) if node != self.world.node)
             self.world.random.shuffle(order)
+            order.sort(key=self.world.network.doubts)
             if not file.producer and ORIGIN not in order:
                 order.append(ORIGIN)
             for source in order:

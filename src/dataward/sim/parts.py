@@ -38,6 +38,11 @@ class SimNetwork:
     traffic: Traffic
     machine: SimMachine
     inbox: VirtualQueue[Message]
+    together_bytes: int = 0  # the papers' files come one by one, however small
+
+    def doubts(self, node: NodeId) -> bool:
+        """A simulated node remembers nothing of failures: the papers' nodes do not."""
+        return False
 
     def send(self, to: NodeId, message: Message) -> None:
         traffic, source = self.traffic, self.machine.spec.id
