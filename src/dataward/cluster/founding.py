@@ -30,6 +30,12 @@ class ClusterDirectory:
     def exists(self) -> bool:
         return self.access_file("node").exists()
 
+    def existing(self) -> "ClusterDirectory":
+        """This one. Raises SettingError if there is no cluster in it."""
+        if not self.exists:
+            raise SettingError(f"{self.path} holds no cluster; 'dataward cluster init' founds one")
+        return self
+
     def found(self, name: str, store: str = "", contacts: tuple[str, ...] = ()) -> None:
         """Make a new cluster here. Raises OutputError, or SettingError if there is one."""
         if self.exists:

@@ -6,6 +6,7 @@ from typing import Any
 
 from valkey.exceptions import ResponseError
 
+from dataward.errors import SettingError
 from dataward.stores.connection import Connection
 
 
@@ -33,7 +34,10 @@ class ServerFunctions:
         try:
             return await connection.send(key, *words)
         except ResponseError as error:
-            if "function not found" not in str(error).lower():
+            said = str(error).lower()
+            if "unknown command" in said:
+                raise SettingError("the store's server is too old: Redis 7 or any Valkey") from None
+            if "function not found" not in said:
                 raise
         await self._load(connection, key)
         return await connection.send(key, *words)
