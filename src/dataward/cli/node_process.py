@@ -86,6 +86,7 @@ async def _serve(host: Host, access: Path) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGUSR1, _say_what_waits, log)
     running = asyncio.create_task(host.run(ready))
     waiting = asyncio.create_task(ready.wait())
     await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -101,6 +102,14 @@ async def _serve(host: Host, access: Path) -> None:
     finally:
         remove_contact(access, host.node)
     log.info("ended")
+
+
+def _say_what_waits(log: logging.Logger) -> None:
+    """Log every coroutine and the line that it waits at: for who wonders what a node is doing."""
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
+        frames = task.get_stack(limit=1)
+        where = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else "its end"
+        log.warning("%s waits at %s", task.get_name(), where)
 
 
 def _listen_place(text: str) -> tuple[str, int]:

@@ -129,7 +129,8 @@ class Gateway:
             for tally in await store.call([Tally(shard) for shard in range(run.shards)]):
                 if isinstance(tally, Tallied):
                     for state, count in tally.counts.items():
-                        counts[state.value] = counts.get(state.value, 0) + count
+                        if count:
+                            counts[state.value] = counts.get(state.value, 0) + count
         return _answer(RunFactsNow(run, counts, self._now()))
 
     async def _run(self, request: web.Request) -> ClusterRun:

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
+from typing import Any
 
 from dataward.cluster.access import Access
 from dataward.cluster.gateway import Gateway
@@ -27,7 +28,7 @@ from dataward.live.kept_files import read_file
 from dataward.live.leftovers import end_leftovers
 from dataward.live.node_server import NodeServer
 from dataward.live.peer_client import PeerClient
-from dataward.live.runner_pool import RunnerPool, close_pools
+from dataward.live.runner_pool import RunnerPool
 from dataward.live.sandbox import put_in_depot
 from dataward.live.trees import remove_tree
 from dataward.model.ids import NodeId
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 NEWS_SECONDS = 30.0  # how long to wait for news before looking anyway
 RETRY_SECONDS = 1.0
+END_SECONDS = 0.5
 OUTCOMES_SECONDS = 1.0  # outcomes are told to the store in batches
 
 
@@ -190,22 +192,19 @@ class Host:
                 on_ready.set()
             stop = asyncio.create_task(self._stop.wait())
             done, _ = await asyncio.wait([stop, *loops], return_when=asyncio.FIRST_COMPLETED)
-            for loop in (stop, *loops):
-                loop.cancel()
-            await asyncio.gather(stop, *loops, return_exceptions=True)
+            await _end_all([stop, *loops])
             for over in done - {stop}:
                 over.result()  # raises what ended it
         finally:
             for here in list(self.here.values()):
                 await here.stop()
-            for tending in self._tending.values():
-                tending.cancel()
-            await asyncio.gather(*self._tending.values(), return_exceptions=True)
+            await _end_all(list(self._tending.values()))
             with suppress(StoreUnavailable):
                 await registry.leave(settings.node)
             await server.close()
             await client.close()
-            close_pools([pool])
+            pool.close()
+            await asyncio.to_thread(pool.wait)  # the loop must go on: it closes their sockets
             hash_threads.shutdown()
             sync_thread.shutdown()
             backlog.close()
@@ -305,8 +304,7 @@ class Host:
         tending = self._tending.pop(name, None)
         await here.stop()
         if tending is not None:
-            tending.cancel()
-            await asyncio.gather(tending, return_exceptions=True)
+            await _end_all([tending])
         run = self.runs.get(name)
         if run is not None:
             here.directory.make(run)
@@ -400,6 +398,15 @@ class Host:
             await self.registry.remember(told, KEEP_SECONDS)
             for key in told:
                 self._outcomes.pop(key, None)
+
+
+async def _end_all(tasks: Sequence["asyncio.Task[Any]"]) -> None:
+    """Cancel tasks, and wait for them. The store's client may swallow a cancellation: once more."""
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=END_SECONDS)
 
 
 def _own_name(listen: str) -> str:

@@ -6,7 +6,6 @@ Everything is in the cluster's directory: ``store/`` for the store, ``depots/NOD
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -90,15 +89,16 @@ class Laptop:
             "--access", str(path / "node.access"), "--name", node,
             "--depot", str(depot), "--slots", str(slots), *options,
         ]  # fmt: skip
-        with open(log, "ab") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
+        with open(os.devnull, "rb") as nothing, open(log, "ab") as output:
+            streams = [
+                (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
+                (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
+                (os.POSIX_SPAWN_DUP2, output.fileno(), 2),
+            ]
+            pid = os.posix_spawn(
+                sys.executable, command, os.environ, file_actions=streams, setsid=True
             )
-        return StartedNode(node, process.pid, psutil.Process(process.pid).create_time())
+        return StartedNode(node, pid, psutil.Process(pid).create_time())
 
     def check_running(self, nodes: list[NodeId]) -> None:
         """Raise NodesFailed if one of these has ended."""
