@@ -1,10 +1,14 @@
 """``dataward run``: runs a workflow for real, on this machine."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.parameters import Argument, Option
+
+if TYPE_CHECKING:
+    from dataward.api.run import RunRequest
+    from dataward.model.states import RunState
 
 
 def run_command(
@@ -68,6 +72,12 @@ def run_command(
         Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
     ] = None,
     events: Annotated[Path | None, Option(help="Write every event to this file too.")] = None,
+    access: Annotated[
+        Path | None, Option(help="Run on a cluster: submit, watch and fetch; its access file.")
+    ] = None,
+    fresh: Annotated[
+        bool, Option("--fresh", help="On a cluster, run every task, whatever it knows.")
+    ] = False,
     json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
     quiet: Annotated[bool, Option("--quiet", help="Show nothing while it runs.")] = False,
 ) -> None:
@@ -95,6 +105,7 @@ def run_command(
     - `dataward run words.json --force count --set-param lang=en`
     - `dataward run blast.json --wrap 'apptainer exec /images/blast.sif {command}'`
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
+    - `dataward run montage.json --access lab/submit.access`
     """
     from dataward.api.run import RunRequest, begin, prepared
     from dataward.cli.output import (
@@ -105,9 +116,9 @@ def run_command(
         stderr_console,
     )
     from dataward.cli.run_watcher import RunWatcher
+    from dataward.errors import SettingError
     from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
-    from dataward.model.states import RunState
 
     request = RunRequest(
         targets=targets or (),
@@ -128,6 +139,16 @@ def run_command(
         settings=set_ or (),
     )
     check_spares(file, events)
+    if access is not None:
+        given = _words(
+            slots=slots, nodes=nodes if nodes > 1 else None, events=events,
+            keep=keep if keep != "auto" else None, resume=resume or None,
+            dry_run=dry_run or None, replace=replace or None,
+        )  # fmt: skip
+        _run_on_cluster(access, file, request, given, fresh=fresh, json=json, quiet=quiet)
+        return
+    if fresh:
+        raise SettingError("--fresh is for clusters; here, --force names the tasks to run")
     with reading_file(file):
         workflow = read_workflow(file)
     print_warnings(workflow, str(file))
@@ -163,9 +184,62 @@ def run_command(
         print_end(end)
     if end.is_interrupted:
         raise SystemExit(ExitCode.INTERRUPTED)
-    if end.state is RunState.FAILED:
+    _exit_as(end.state)
+
+
+def _run_on_cluster(
+    access: Path,
+    file: Path,
+    request: "RunRequest",
+    unfit: list[str],
+    *,
+    fresh: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    from dataward.cli.output import print_json
+    from dataward.cli.run_end import end_as_json, print_end
+    from dataward.cli.visiting import needs_extra
+    from dataward.errors import SettingError
+    from dataward.runs.preparation import stem_of
+
+    if unfit:
+        raise SettingError(f"{unfit[0]} is for runs on this machine, not for a cluster")
+    if not isinstance(request.strategy, str) or request.strategy == "best":
+        raise SettingError("--strategy best asks about this machine; name one for a cluster")
+    try:
+        from dataward.cli.run_on_cluster import run_on_cluster
+        from dataward.cluster.submitting import SubmitRequest
+    except ImportError as error:
+        raise needs_extra(error) from error
+    asked = SubmitRequest(
+        targets=request.targets,
+        until=request.until,
+        force=request.force,
+        parameters=request.parameters,
+        wrap=request.wrap,
+        track_programs=request.track_programs,
+        strategy=request.strategy,
+        settings=request.settings,
+        retries=request.retries,
+        time_limit_seconds=request.time_limit_seconds,
+        fresh=fresh,
+    )
+    out = request.out or Path(f"{stem_of(file)}.run")
+    end = run_on_cluster(access, file, asked, out, quiet=quiet or json)
+    if json:
+        print_json(end_as_json(end))
+    else:
+        print_end(end)
+    _exit_as(end.state)
+
+
+def _exit_as(state: "RunState") -> None:
+    from dataward.model.states import RunState
+
+    if state is RunState.FAILED:
         raise SystemExit(ExitCode.FAILED)
-    if end.state is RunState.PARTIAL:
+    if state in (RunState.PARTIAL, RunState.CANCELLED):
         raise SystemExit(ExitCode.PARTIAL)
 
 

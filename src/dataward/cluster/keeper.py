@@ -87,10 +87,10 @@ class Keeper:
         """Submit the tasks, unless the store knows them all."""
         run = self._here.run
         known = sum(sum(tally.counts.values()) for tally in await self._tallies(client))
-        if known == len(tasks.specs):
-            return
         if not known:
             self._announce(tasks)
+        if known == len(tasks.specs):
+            return
         log.info("run %s: submitting %d tasks", run.name, len(tasks.specs) - known)
         await client.submit(again=known > 0)
         self._have_inputs_copied()

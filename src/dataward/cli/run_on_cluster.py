@@ -1,0 +1,85 @@
+"""``dataward run --access``: submits a workflow, watches it, and brings its results here."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from dataward.cli.output import stderr_console
+from dataward.cli.run_end import RunEnd
+from dataward.cli.submission import submitted, words_about
+from dataward.cli.visiting import visit
+from dataward.cli.watching import watched
+from dataward.cluster.mirror import mirrored
+from dataward.cluster.results import fetched
+from dataward.cluster.submitting import SubmitRequest
+from dataward.cluster.visitor import Visitor
+from dataward.formats.read import read_workflow
+from dataward.model.events import AttemptMeasured, Event
+from dataward.model.workflow import Seconds, Workflow
+from dataward.plan.bounds import makespan_bounds
+from dataward.reports.event_file import EventFileReader
+from dataward.reports.progress import RunProgress
+from dataward.reports.run_summary import RunTally
+from dataward.runs.recorded_run import RunEnding
+from dataward.runs.run_directory import RunDirectory, RunRecord
+from dataward.runs.stale_outputs import StaleOutputs
+
+
+def run_on_cluster(
+    access: Path, file: Path, request: SubmitRequest, out: Path, *, quiet: bool
+) -> RunEnd:
+    """The end of the run. Ctrl-C ends the watching; the run goes on in the cluster."""
+
+    async def work(visitor: Visitor) -> RunEnd:
+        submission = await submitted(visitor, file, request, quiet=quiet)
+        name = submission.run.name
+        if not quiet:
+            stderr_console().print(words_about(submission), soft_wrap=True)
+        try:
+            await watched(visitor, name, quiet=quiet)
+        except BaseException:
+            _say_it_goes_on(name, access)
+            raise
+        with ExitStack() as stack:
+            record = await mirrored(visitor, name, out, stack)
+            await fetched(visitor, name, (), RunDirectory(out).outputs)
+        cores = [member.cores for member in visitor.members.values()]
+        return RunEnd(ending_of(record, len(cores), max(cores, default=1)), str(file))
+
+    return visit(access, (), work)
+
+
+def _say_it_goes_on(name: str, access: Path) -> None:
+    stderr_console().print(
+        f"{name} goes on in the cluster; watch it with: dataward watch {name} --access {access}; "
+        f"end it with: dataward cancel {name} --access {access}",
+        soft_wrap=True,
+    )
+
+
+def ending_of(record: RunRecord, nodes: int, cores: int) -> RunEnding:
+    """What a run came to, by its record."""
+    workflow = read_workflow(record.workflow)
+    wide = {workflow.task_ids[i]: int(c) for i, c in enumerate(workflow.cores.tolist()) if c > 1}
+    tally = RunTally(wide)
+    progress = RunProgress(workflow, tally.book)
+    for event in EventFileReader(record.events):
+        progress.add(event)
+        tally.add(event)
+    measured = replace(
+        workflow, runtime_seconds=_measured(workflow, EventFileReader(record.events))
+    )
+    bound = makespan_bounds(
+        measured, nodes=nodes, cores=cores, bandwidth_bytes_per_second=float("inf")
+    )
+    state = record.facts().state
+    return RunEnding(state, progress, tally.summary(), record, bound.best_seconds, StaleOutputs())
+
+
+def _measured(workflow: Workflow, events: Iterable[Event]) -> Seconds:
+    seconds = workflow.runtime_seconds.copy()
+    for event in events:
+        if type(event) is AttemptMeasured:
+            seconds[workflow.index_of[event.task]] = event.wall_seconds
+    return seconds
