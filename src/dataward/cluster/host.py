@@ -260,7 +260,7 @@ class Host:
         present = {member.node: member for member in self.members if not member.draining}
         if not self.is_draining:
             present.setdefault(self._settings.node, self.as_member())
-        self.present = sorted(present)
+        self.present = sorted(present) or [self._settings.node]
         for here in self.here.values():
             here.members.become(self.present)
         await self._tell_again()
