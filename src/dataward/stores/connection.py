@@ -103,9 +103,11 @@ class Server:
         place = self.address.place
         try:
             yield
-        except (AuthenticationError, NoPermissionError) as error:
+        except NoPermissionError as error:
             raise SettingError(f"the store at {place} refuses this user ({error})") from None
         except _UNAVAILABLE as error:
+            if any(isinstance(each, AuthenticationError) for each in _causes(error)):
+                raise SettingError(f"the store at {place} refuses this user ({error})") from None
             if why := _tls_trouble(error):
                 raise SettingError(
                     f"no safe connection to the store at {place} can be made ({why})"
@@ -115,6 +117,8 @@ class Server:
             said = str(error)
             if said.startswith("MOVED "):
                 raise Moved(said) from None
+            if said.startswith("DB index"):
+                raise SettingError(f"the store at {place} has no database of this number") from None
             if said.startswith(_UNAVAILABLE_WORDS):
                 raise StoreUnavailable(f"the store at {place} does not answer ({said})") from error
             raise
@@ -245,10 +249,7 @@ def connect(url: str) -> Connection:
 
 
 async def _is_in_cluster(server: Server) -> bool:
-    is_it = bool((await server.send(("INFO", "cluster")))["cluster_enabled"])
-    if is_it and server.address.db:
-        raise SettingError("the servers of a cluster have one database: leave its number out")
-    return is_it
+    return bool((await server.send(("INFO", "cluster")))["cluster_enabled"])
 
 
 def _host(described: list[Any], guide: Server) -> str:
@@ -259,10 +260,16 @@ def _host(described: list[Any], guide: Server) -> str:
 
 def _tls_trouble(error: BaseException) -> str:
     """Why a safe connection will not be made next time either; "" if it may be."""
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, ssl.SSLError):
             reason = cause.reason or ""
             return reason if any(word in reason for word in _TLS_WORDS) else ""
-        cause = cause.__cause__ or cause.__context__
     return ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised for, and so on: the client wraps some errors in others."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
