@@ -70,7 +70,7 @@ class Door:
             try:
                 connection, (address, *_) = await loop.sock_accept(listening)
             except OSError as error:  # too many files are open, or the peer has gone
-                self._refusals.note("a peer", f"cannot be accepted: {error.strerror}")
+                self._refusals.note("a peer", "it cannot be accepted", error.strerror)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             why = self._why_not(address)
@@ -100,7 +100,7 @@ class Door:
             )
         except (OSError, EOFError) as error:  # no certificate of the cluster, or too slow
             reason = error.reason if isinstance(error, ssl.SSLError) else type(error).__name__
-            self._refusals.note(address, f"the handshake failed: {reason}")
+            self._refusals.note(address, "the handshake failed", reason)
             with suppress(OSError):
                 connection.close()
         finally:

@@ -106,6 +106,7 @@ class NodeServer:
             shutdown_timeout=0.0,
             keepalive_timeout=self._settings.idle_seconds,
             lingering_time=self._settings.linger_seconds,
+            auto_decompress=False,  # a small body would become a large one before it is measured
         )
         self._door: Door | None = None
 
@@ -169,7 +170,7 @@ class NodeServer:
         try:
             mail = decoded_mail(await request.read())
         except ValueError as error:
-            self._refusals.note(request.remote, f"what it sent is no mail: {error}")
+            self._refusals.note(request.remote, "what it sent is no mail", error)
             raise web.HTTPBadRequest(text="this is no mail") from error
         if len(inbox) > self._settings.inbox_max:
             raise web.HTTPServiceUnavailable(text="too many messages wait here")
@@ -187,9 +188,11 @@ class _ServerLog(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **given: Any) -> None:
         error = given.get("exc_info")
+        if isinstance(error, ConnectionError):
+            return  # the peer has gone: there is nobody to answer
         if isinstance(error, HttpProcessingError):
             # Not the error's own sentence, which quotes what was sent.
-            address = args[0] if args else "a peer"
-            self._refusals.note(address, f"what it sent is no HTTP: {type(error).__name__}")
+            address, kind = args[0] if args else "a peer", type(error).__name__
+            self._refusals.note(address, "what it sent is no HTTP", kind)
         else:
             super().log(level, msg, *args, **given)
