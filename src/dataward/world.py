@@ -162,7 +162,8 @@ class Network(Protocol):
         """Copy a file from a node (or the origin) to this node's disk, whole and checked.
 
         Raises TransferFailed if the source is down, does not have the file, does not answer, or
-        sends bytes that do not match the digest.
+        sends bytes that do not match the digest, and DiskFull if they cannot be written here: then
+        another source is of no use.
         """
         ...
 

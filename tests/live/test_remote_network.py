@@ -11,10 +11,11 @@ import pytest
 from conformance.both_worlds import a_world_of, as_input
 from conformance.remote_world import HOST, RUN, RemoteWorld
 from dataward.live import remote_network
+from dataward.live.arriving import Arriving
 from dataward.live.peer_client import ClientSettings, PeerClient
 from dataward.model.messages import Stop, WorkQueued
 from dataward.model.operations import InputFile
-from dataward.world import FiberCancelled, TransferFailed
+from dataward.world import DiskFull, FiberCancelled, TransferFailed
 
 LARGE = os.urandom(1 << 20) * 8
 
@@ -396,3 +397,25 @@ def test_a_doubt_does_not_last(world):
         return client.doubts("n0")
 
     assert not world.run(doubt())
+
+
+# --- no room -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"one", LARGE], ids=["small", "large"])
+def test_a_file_that_cannot_be_written_here_says_so(world, content):
+    file = stored(world, content)
+    world.disks["n1"].path_for_incoming = lambda: f"{world.directory}/nowhere/a"
+
+    with pytest.raises(DiskFull, match="cannot be written here"):
+        world.run(world.networks["n1"].fetch(file, "n0"))
+
+    assert nothing_came(world)
+
+
+def test_a_file_for_which_there_is_no_room_says_so_midway():
+    with open("/dev/full", "wb", buffering=0) as full:
+        arriving = Arriving("0" * 64, full)
+
+        with pytest.raises(DiskFull):
+            arriving.add(b"some bytes")

@@ -165,6 +165,8 @@ class FakeNetwork:
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         if source in self.silent:
             raise TransferFailed(f"{source} does not serve")
+        if self._disk.is_full:
+            raise DiskFull("the disk is full")
         self.fetched.append((file.id, source))
         self._disk.stored[file.id] = StoredFile(
             file.id, file.size_bytes, file.producer or file.id, written=False

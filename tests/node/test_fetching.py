@@ -10,7 +10,7 @@ from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
 from dataward.model.operations import AddCopies, Begin, Commit, Copy, InputFile, Submit
 from dataward.node.fetching import Fetcher
 from dataward.node.serving import SILENT_ROUNDS
-from dataward.world import InputLost
+from dataward.world import DiskFull, InputLost
 from node.fake_world import FakeWorld, a_task
 
 LARGE, SMALL = 1000, 10
@@ -273,3 +273,21 @@ def test_a_node_that_could_not_be_reached_is_asked_last_and_alone_if_it_has_the_
     place.network.doubted = {"n1"}
     place.fetch(SMALL, ("n1",))
     assert place.network.fetched == [("f", "n1")]
+
+
+@pytest.mark.parametrize("size_bytes", [SMALL, LARGE])
+def test_a_full_disk_is_told_at_once_and_no_other_source_is_asked(size_bytes: int) -> None:
+    place, ended = Place(fetch_rounds=3), []
+    place.disk.is_full = True
+
+    async def fetch() -> None:
+        with pytest.raises(DiskFull):
+            await place.fetcher.fetch(0.0, InputFile("f", size_bytes, "p"), ["n1", "n2"])
+        ended.append("full")
+
+    place.start(fetch())
+    for asked, want in place.sent(WantFile):
+        place.answer(MayFetch(want.number, asked))
+
+    assert ended == ["full"]
+    assert len(place.sent(WantFile)) == (size_bytes == LARGE)

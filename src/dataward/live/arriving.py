@@ -7,7 +7,7 @@ from typing import BinaryIO
 from blake3 import blake3
 
 from dataward.live.depot_disk import Place
-from dataward.world import TransferFailed
+from dataward.world import DiskFull, TransferFailed
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Arriving:
         self.size_bytes = size_bytes
 
     def add(self, chunk: bytes | memoryview) -> None:
-        """Raises TransferFailed if the chunk cannot be written."""
+        """Raises DiskFull if the chunk cannot be written."""
         self._hasher.update(chunk)
         view = memoryview(chunk)
         try:
             while view:
                 view = view[self.beside.write(view) :]
         except OSError as error:
-            raise TransferFailed(f"it cannot be written: {error.strerror}") from error
+            raise DiskFull(f"a file cannot be written here: {error.strerror}") from error
         self.came_bytes += len(chunk)
 
     @property

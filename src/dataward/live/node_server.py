@@ -9,11 +9,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from dataward.live.credentials import Credentials, Role, check_listening, roles_in
+from dataward.live.door import Door, DoorSettings
+from dataward.live.refusals import Refusals
 from dataward.live.routes import Handler, Route, go_ahead, no_answer_yet
 from dataward.live.served_files import FileSettings, Find, ServedFiles, Taken
 from dataward.model.ids import NodeId
@@ -21,8 +25,6 @@ from dataward.model.messages import Message
 from dataward.world import Queue
 
 __all__ = ["Mail", "NodeServer", "Route", "ServerSettings", "decoded_mail", "mail_path"]
-
-log = logging.getLogger(__name__)
 
 RUN_NAME = "[a-z0-9-]{1,80}"
 NODES_ONLY = frozenset({Role.NODE})
@@ -58,7 +60,9 @@ class ServerSettings:
     body_bytes_max: int = 8 << 20  # of one request, but for files that are put here
     body_seconds: float = 30.0  # whoever takes longer for such a body is cut off
     inbox_max: int = 100_000  # messages; more are refused, as if they were lost
-    handshake_seconds: float = 5.0  # whoever takes longer is cut off
+    idle_seconds: float = 45.0  # without a whole request; clients close theirs sooner
+    linger_seconds: float = 2.0  # in which a body that nobody reads may still come
+    door: DoorSettings = field(default_factory=DoorSettings)
     files: FileSettings = field(default_factory=FileSettings)
 
 
@@ -93,33 +97,41 @@ class NodeServer:
                 route.method, route.path, route.handler, expect_handler=no_answer_yet
             )
             self._routes[added] = route
+        self._refusals = Refusals()
         self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=0.0
+            app,
+            access_log=None,
+            logger=_ServerLog(self._refusals),
+            handle_signals=False,
+            shutdown_timeout=0.0,
+            keepalive_timeout=self._settings.idle_seconds,
+            lingering_time=self._settings.linger_seconds,
+            auto_decompress=False,  # a small body would become a large one before it is measured
         )
-        self._listener: asyncio.Server | None = None
+        self._door: Door | None = None
 
     async def start(self, host: str, port: int = 0) -> int:
         """The port it listens at; 0 takes any that is free. Raises SettingError, OSError."""
         check_listening(host, self._credentials)
         await self._runner.setup()
-        assert self._runner.server is not None
-        # Not by aiohttp's own `TCPSite`, which gives a silent client a minute for its handshake.
-        loop, context = asyncio.get_running_loop(), None
-        if self._credentials is not None:
-            context = self._credentials.server_context()
-        self._listener = await loop.create_server(
-            self._runner.server,
-            host,
-            port,
-            ssl=context,
-            ssl_handshake_timeout=self._settings.handshake_seconds if context else None,
+        server = self._runner.server
+        assert server is not None
+        context = self._credentials.server_context() if self._credentials else None
+        # Not by aiohttp's own `TCPSite`, which gives a silent client a minute for its handshake,
+        # and has no cap.
+        self._door = Door(
+            server,
+            lambda: len(server.connections),
+            context,
+            self._refusals,
+            self._settings.door,
         )
-        return int(self._listener.sockets[0].getsockname()[1])
+        return await self._door.start(host, port)
 
     async def close(self) -> None:
         """Stop listening, and cut off whoever is still being served."""
-        if self._listener is not None:
-            self._listener.close()
+        if self._door is not None:
+            await self._door.close()
         await self._runner.cleanup()
 
     # --- requests --------------------------------------------------------------------------------
@@ -134,7 +146,7 @@ class NodeServer:
             transport = request.transport
             shown = transport.get_extra_info("peercert") if transport else None
             if not roles_in(shown) & route.roles:
-                log.warning("%s has no role for %s %r", request.remote, route.method, route.path)
+                self._refusals.note(request.remote, f"no role for {route.method} {route.path}")
                 raise web.HTTPForbidden(text="no role of yours may ask this")
         if not route.streams:
             await self._read(request)
@@ -158,10 +170,29 @@ class NodeServer:
         try:
             mail = decoded_mail(await request.read())
         except ValueError as error:
-            log.warning("%s sent what is no mail: %s", request.remote, error)
+            self._refusals.note(request.remote, "what it sent is no mail", error)
             raise web.HTTPBadRequest(text="this is no mail") from error
         if len(inbox) > self._settings.inbox_max:
             raise web.HTTPServiceUnavailable(text="too many messages wait here")
         for message in mail.messages:
             inbox.put(message)
         return web.Response(status=204)
+
+
+class _ServerLog(logging.LoggerAdapter[logging.Logger]):
+    """What the HTTP server logs: a line for what is no HTTP, a traceback for our own mistakes."""
+
+    def __init__(self, refusals: Refusals) -> None:
+        super().__init__(logging.getLogger(__name__))
+        self._refusals = refusals
+
+    def log(self, level: int, msg: object, *args: object, **given: Any) -> None:
+        error = given.get("exc_info")
+        if isinstance(error, ConnectionError):
+            return  # the peer has gone: there is nobody to answer
+        if isinstance(error, HttpProcessingError):
+            # Not the error's own sentence, which quotes what was sent.
+            address, kind = args[0] if args else "a peer", type(error).__name__
+            self._refusals.note(address, "what it sent is no HTTP", kind)
+        else:
+            super().log(level, msg, *args, **given)

@@ -25,7 +25,7 @@ from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.messages import Message
 from dataward.model.operations import InputFile
 from dataward.model.workflow import FileId
-from dataward.world import Kernel, Queue, TransferFailed
+from dataward.world import DiskFull, Kernel, Queue, TransferFailed
 
 BATCH_MAX = 1000  # messages in one request
 LINE_MAX = 10_000  # messages that wait for one node; the oldest are dropped
@@ -110,9 +110,9 @@ class RemoteNetwork:
     async def _fetch(self, file: InputFile, source: NodeId, owner: str) -> int:
         if not file.digest:
             raise TransferFailed(f"{file.id!r} has no digest yet by which to ask for it")
-        path = self._disk.path_for_incoming()
+        path = ""
         try:
-            place = None
+            path, place = self._disk.path_for_incoming(), None
             if file.size_bytes < self.together_bytes:
                 place = await self._small.fetch(file.digest, source, path)
             if place is None:
@@ -121,8 +121,7 @@ class RemoteNetwork:
         except TransferFailed as failure:
             raise TransferFailed(f"{file.id!r} from {source}: {failure}") from failure
         except OSError as error:
-            problem = error.strerror or str(error)
-            raise TransferFailed(f"{file.id!r} cannot be written: {problem}") from error
+            raise DiskFull(f"{file.id!r} cannot be written here: {error.strerror}") from error
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(path)  # unless it is in the depot now

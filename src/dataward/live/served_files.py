@@ -20,7 +20,7 @@ from dataward.live.depot_disk import Place
 from dataward.live.durability import sync_path
 from dataward.live.file_frames import ABSENT, ALONE, decoded_digests, encoded_digests, frame_head
 from dataward.live.routes import Route, go_ahead
-from dataward.world import TransferFailed
+from dataward.world import DiskFull, TransferFailed
 
 FILES_PATH = "/files"
 CHUNK_BYTES = 1 << 20
@@ -164,7 +164,10 @@ class ServedFiles:
         if size_bytes > self._settings.put_bytes_max:
             raise web.HTTPRequestEntityTooLarge(self._settings.put_bytes_max, size_bytes)
         await go_ahead(request)
-        path = self._incoming()
+        try:
+            path = self._incoming()
+        except OSError as error:
+            raise web.HTTPInsufficientStorage(text=error.strerror) from error
         try:
             with open(path, "xb", buffering=0) as beside:
                 arriving = Arriving(digest, beside)
@@ -174,8 +177,8 @@ class ServedFiles:
             self._taken(path, arriving.place(path).size_bytes, digest)
         except TransferFailed as error:
             raise web.HTTPUnprocessableEntity(text=str(error)) from error
-        except OSError as error:
-            raise web.HTTPInsufficientStorage(text=error.strerror or str(error)) from error
+        except (DiskFull, OSError) as error:
+            raise web.HTTPInsufficientStorage(text=str(error)) from error
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(path)  # unless it was taken

@@ -12,7 +12,7 @@ from dataward.live.file_frames import ABSENT, ALONE, Frame
 from dataward.live.peer_client import BROKEN, PeerClient
 from dataward.live.served_files import BATCH_MAX, CHUNK_BYTES
 from dataward.model.ids import NodeId
-from dataward.world import TransferFailed
+from dataward.world import DiskFull, TransferFailed
 
 WRITTEN_MAX = 256  # files that a thread writes before others hear of them
 
@@ -51,7 +51,7 @@ class SmallFiles:
     async def fetch(self, digest: str, source: NodeId, path: str) -> Place | None:
         """Where the whole file is, at this path; None if it is too large to come with others.
 
-        Raises TransferFailed. The file at the path is the caller's, also if this fails.
+        Raises TransferFailed or DiskFull. The file at the path is the caller's, also if this fails.
         """
         wanted = _Wanted(digest, path, asyncio.get_running_loop().create_future())
         self._lines.setdefault(source, []).append(wanted)
@@ -121,17 +121,17 @@ async def _write_and_tell(came: list[_Came]) -> None:
         if place.done():  # cancelled meanwhile: whoever waited is no longer there to remove it
             with suppress(FileNotFoundError):
                 os.unlink(one.wanted.path)
-        elif isinstance(result, TransferFailed):
+        elif isinstance(result, TransferFailed | DiskFull):
             place.set_exception(result)
         else:
             place.set_result(result)
 
 
-def _write_all(came: list[_Came]) -> list[Place | TransferFailed | None]:
+def _write_all(came: list[_Came]) -> list[Place | TransferFailed | DiskFull | None]:
     return [_written(one.wanted, one.frame) for one in came]
 
 
-def _written(wanted: _Wanted, frame: Frame) -> Place | TransferFailed | None:
+def _written(wanted: _Wanted, frame: Frame) -> Place | TransferFailed | DiskFull | None:
     """Where the file is now, or why it is not there; None if it must be asked for alone."""
     if frame.size_bytes == ALONE:
         return None
@@ -142,11 +142,11 @@ def _written(wanted: _Wanted, frame: Frame) -> Place | TransferFailed | None:
     try:
         with open(wanted.path, "xb", buffering=0) as file:
             if file.write(frame.content) != len(frame.content):
-                return TransferFailed("it cannot be written: the disk is full")
+                return DiskFull("a file cannot be written here: no room for all of it")
             os.fchmod(file.fileno(), 0o444)
             modified_ns = os.fstat(file.fileno()).st_mtime_ns
     except OSError as error:
-        return TransferFailed(f"it cannot be written: {error.strerror}")
+        return DiskFull(f"a file cannot be written here: {error.strerror}")
     return Place(wanted.path, frame.size_bytes, wanted.digest, False, modified_ns)
 
 

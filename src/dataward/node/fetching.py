@@ -11,7 +11,7 @@ from dataward.node.serving import SILENT_ROUNDS
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.store_client import StoreClient
-from dataward.world import Flag, InputLost, TimedOut, TransferFailed, World
+from dataward.world import DiskFull, Flag, InputLost, TimedOut, TransferFailed, World
 
 _Told = tuple[NodeId, WantFile]
 
@@ -126,7 +126,7 @@ class Fetcher:
         """Try every known copy, in random order so that the load spreads, several times over.
 
         Nodes that could not be reached a moment ago are tried last.
-        Raises InputLost or TransferFailed.
+        Raises InputLost, TransferFailed or DiskFull.
         """
         order: list[NodeId] = []
         for round_ in range(self.settings.fetch_rounds):
@@ -211,10 +211,10 @@ class Fetcher:
         for node, want in told:
             self.world.network.send(node, want)
 
-    async def _try(self, file: InputFile, source: NodeId) -> TransferFailed | None:
+    async def _try(self, file: InputFile, source: NodeId) -> TransferFailed | DiskFull | None:
         try:
             await self.world.network.fetch(file, source)
-        except TransferFailed as failure:
+        except (TransferFailed, DiskFull) as failure:
             return failure
         return None
 
