@@ -79,12 +79,13 @@ def taken_over(run: HealedRun) -> float:
 
     So may all whose parents had to run again. A node that cannot reach the store to join counts as
     dead, though others can reach it; so does one whose last renewal a shard forgot just when its
-    lease had run out, until it joins again.
+    lease had run out, until it joins again. Who has not heard that a node has left may send it any.
     """
     trouble = run.trouble
     unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
     again = run.given_up + trouble.postponed + run.tasks * (run.healing.reopened > 0)
-    return (run.tasks + again) * (run.deaths + unjoined + trouble.forgets)
+    ends = run.deaths + unjoined + trouble.forgets + trouble.left
+    return (run.tasks + again) * ends
 
 
 def taken_again(run: HealedRun) -> float:
@@ -166,7 +167,8 @@ def idled_seconds(run: HealedRun) -> float:
     if run.is_sampled:
         return inf
     trouble = run.trouble
-    unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets)
+    changes = trouble.late + trouble.left  # whoever has not heard asks those who keep no tasks now
+    unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets + changes)
     return ASKED_AGAIN_SECONDS * (unheard + trouble.absent) + 15 * trouble.failed_calls
 
 
