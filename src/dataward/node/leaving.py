@@ -38,8 +38,8 @@ from dataward.world import World
 
 BATCH = 1000  # operations in one call
 LOOK_SECONDS = 0.1  # between two looks at what is still to be done
-WAIT_SECONDS = 2.0  # that other nodes have at least to bring files in
-DRAWS_MAX = 5  # times that files go to other nodes, with none of them having come anywhere
+WAIT_SECONDS = 2.0  # that other nodes have at least to bring files in; doubled for the next ones
+DRAWS_MAX = 8  # times that other nodes are asked, with no file having come anywhere: 9 minutes
 
 
 class _Owned(NamedTuple):
@@ -149,8 +149,9 @@ class Leaving:
         begun = [a.entry for a in self.state.attempts.under_way() if a.waits_to_run]
         incarnation = self.state.identity.incarnation
         given_up = await give_up(self.state, self.store, begun, staging=True)
-        standings = [standing for entry, standing in given_up if not entry.replica]
-        await self.placer.place_for_good(standings, Occasion.LEFT)
+        for replica in (False, True):
+            standings = [task for entry, task in given_up if entry.replica is replica]
+            await self.placer.place_for_good(standings, Occasion.LEFT, replica=replica)
         if incarnation == self.state.identity.incarnation:
             for entry, _ in given_up:
                 self.state.outbox.let_go(entry.task)
@@ -174,7 +175,7 @@ class Leaving:
         draws = 0
         while waiting and draws < DRAWS_MAX and not self._is_alone:
             self._have_brought(waiting, tried)
-            left = await self._not_brought(waiting)
+            left = await self._not_brought(waiting, WAIT_SECONDS * 2**draws)
             draws = 0 if len(left) < len(waiting) else draws + 1
             waiting = left
         if not self._is_alone:
@@ -227,15 +228,15 @@ class Leaving:
         for node, wanted in by_node.items():
             self.world.network.send(node, Stock(tuple(wanted), for_good=True))
 
-    async def _not_brought(self, owned: Sequence[_Owned]) -> list[_Owned]:
+    async def _not_brought(self, owned: Sequence[_Owned], seconds: float) -> list[_Owned]:
         """The files of which the store knows no other copy after they had time to come."""
         size_bytes = sum(file.size_bytes for one in owned for file in one.files)
         now, sleep = self.world.kernel.now, self.world.kernel.sleep
-        until = now() + WAIT_SECONDS + 2 * self.state.learned.staging_seconds(size_bytes)
+        until = now() + seconds + 2 * self.state.learned.staging_seconds(size_bytes)
         pause, left = LOOK_SECONDS, list(owned)
         while left and now() < until:
             await sleep(pause)
-            pause *= 2
+            pause = min(2 * pause, WAIT_SECONDS)
             looks = await self._look(one.look.task for one in left)
             again = [_Owned(look, one.files) for look, one in zip(looks, left, strict=True)]
             left = await self._only_here(again)

@@ -133,9 +133,13 @@ class Node:
 
     @property
     def is_missing_work(self) -> bool:
-        """Whether tasks wait in the ready queue though fewer are under way than there are cores."""
+        """Whether tasks wait in the ready queue though fewer are under way than there are cores.
+
+        Not if the node is about to stop: then it begins none.
+        """
         state = self._state
-        return bool(state.queue) and len(state.attempts) < self._world.cores
+        has_core = len(state.attempts) < self._world.cores
+        return bool(state.queue) and has_core and not state.is_draining
 
     @property
     def has_no_work(self) -> bool:

@@ -55,10 +55,13 @@ def doubled(run: HealedRun) -> float:
 def reopened(run: HealedRun) -> float:
     """One fault hides the outputs of one node, or takes one; at worst all were there.
 
-    What an earlier run had written, and is gone, is made again once a task needs it.
+    What an earlier run had written, and is gone, is made again once a task needs it. A node that
+    leaves may find no other that has room for its files, or that hears of them.
     """
     trouble = run.trouble
     hiding = trouble.mutes + trouble.partitions + trouble.spoils + trouble.forgets
+    if trouble.full_disks or trouble.lost_messages:
+        hiding += trouble.left
     return run.tasks * (run.deaths + hiding) + trouble.absent
 
 
@@ -111,11 +114,13 @@ def leases_lost(run: HealedRun) -> float:
 def undelivered(run: HealedRun) -> float:
     """Only who dies or is not heard leaves notices; only what lost its node waits to be placed.
 
-    That a removed task's children are to be told is said once, in a message.
+    That a removed task's children are to be told is said once, in a message: in vain if it goes to
+    a node that has left.
     """
     healing, trouble = run.healing, run.trouble
     placed = healing.taken_over + healing.reopened + run.given_up
-    unheard = trouble.failed_calls + min(trouble.removals, trouble.lost_messages)
+    lost = trouble.lost_messages + trouble.removals * trouble.left
+    unheard = trouble.failed_calls + min(trouble.removals, lost)
     return 8 * run.deaths + placed + unheard + run.tasks * trouble.forgets
 
 
