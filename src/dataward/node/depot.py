@@ -82,6 +82,7 @@ class Depot:
         self._fetcher = Fetcher(self.world, self.settings, self.store)
         # Set while no file is on its way here, but not before `recover` has taken the files over.
         self.is_quiet = self.world.kernel.flag()
+        self.has_recovered = self.world.kernel.flag()
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
@@ -131,6 +132,7 @@ class Depot:
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
         self.is_quiet.set()
+        self.has_recovered.set()
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
         """The tasks whose outputs here count: those in the journal, and those the store knows of.

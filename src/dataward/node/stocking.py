@@ -40,6 +40,7 @@ class Stocker:
         self.world.kernel.spawn(self._bring(files), f"{self.world.node} takes over files")
 
     async def _bring(self, files: Sequence[InputFile]) -> None:
+        await self.depot.has_recovered.wait()  # or a file that comes now would count twice
         for file in files:
             await self.depot.stock(file, for_good=True)
 
