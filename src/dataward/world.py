@@ -85,13 +85,16 @@ class Members(list[NodeId]):
 
     Never empty: whoever has a world knows at least one node. `index` and ``in`` take O(1), whatever
     the number of nodes; all else is a list's. Only `become` changes it. Nodes hear of changes at
-    different times, so that two nodes may see different members for a while.
+    different times, so that two nodes may see different members for a while. ``newcomers`` are
+    those that were not there when this world began.
     """
 
     def __init__(self, nodes: Iterable[NodeId]) -> None:
         super().__init__(dict.fromkeys(nodes))
         self._places = {node: place for place, node in enumerate(self)}
         self._watchers: list[Callable[[], None]] = []
+        self._first: frozenset[NodeId] | None = None  # who was there, once somebody came or went
+        self.newcomers: list[NodeId] = []
 
     def __contains__(self, node: object) -> bool:
         return node in self._places
@@ -115,7 +118,10 @@ class Members(list[NodeId]):
         assert new, "a run always has a node"
         if new == self:
             return
+        if self._first is None:
+            self._first = frozenset(self)
         self[:] = new
+        self.newcomers = [node for node in new if node not in self._first]
         self._places = {node: place for place, node in enumerate(new)}
         for on_change in self._watchers:
             on_change()

@@ -170,7 +170,8 @@ def test_an_attempt_that_waits_for_a_core_can_be_called_off() -> None:
     place = Place()
     place.begin("t")
     place.world.pass_time()
-    place.attempts.stage("t", "n0.1.7")
+    place.attempts.begun("t", "n0.1.7")
+    place.attempts.stage("t")
 
     assert place.attempts.call_off("t") == "n0.1.7"
     assert place.attempts.is_called_off("t")
@@ -184,7 +185,8 @@ def test_one_is_called_off_once() -> None:
     place = Place()
     place.begin("t")
     place.world.pass_time()
-    place.attempts.stage("t", "n0.1.7")
+    place.attempts.begun("t", "n0.1.7")
+    place.attempts.stage("t")
 
     place.attempts.call_off("t")
 
@@ -196,10 +198,29 @@ def test_one_whose_inputs_are_missing_or_whose_process_runs_is_not_called_off() 
     place.begin("stages")
     place.begin("runs")
     place.world.pass_time()
-    place.attempts.stage("runs", "n0.1.7")
+    place.attempts.begun("runs", "n0.1.7")
+    place.attempts.stage("runs")
     place.attempts.start("runs")
 
     assert [place.attempts.call_off(task) for task in ("stages", "runs", "unknown")] == [None] * 3
     place.world.pass_time()
 
     assert place.cancelled == []
+
+
+def test_who_leaves_calls_off_what_waits_for_its_inputs_but_not_what_the_store_does_not_know() -> (
+    None
+):
+    place = Place()
+    for task in ("stages", "asks", "runs"):
+        place.begin(task)
+    place.world.pass_time()
+    place.attempts.begun("stages", "n0.1.7")
+    place.attempts.begun("runs", "n0.1.8")
+    place.attempts.start("runs")
+
+    off = [place.attempts.call_off(task, staging=True) for task in ("stages", "asks", "runs")]
+    place.world.pass_time()
+
+    assert off == ["n0.1.7", None, None]
+    assert place.cancelled == ["stages"]

@@ -170,7 +170,8 @@ class Place(FakeWorld):
         self.hold(spec)
         entry = a_queue_entry(task, seconds=seconds, spread=spread)
         self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
-        self.state.attempts.stage(spec.id, f"n0.1.{len(self.state.attempts)}")
+        self.state.attempts.begun(spec.id, f"n0.1.{len(self.state.attempts)}")
+        self.state.attempts.stage(spec.id)
         self.state.attempts.start(spec.id)
 
     def has_in_line(self, task: str, spread: float = inf) -> None:
@@ -180,7 +181,8 @@ class Place(FakeWorld):
         entry = a_queue_entry(task, seconds=10.0, spread=spread)
         self.state.attempts.begin(entry, self.kernel.spawn(self._in_line(spec.id)))
         self.pass_time()
-        self.state.attempts.stage(spec.id, attempt)
+        self.state.attempts.begun(spec.id, attempt)
+        self.state.attempts.stage(spec.id)
 
     async def _in_line(self, task: str) -> None:
         try:

@@ -59,6 +59,14 @@ class NodeLost(msgspec.Struct, frozen=True, array_like=True, tag="node-lost"):
     node: NodeId
 
 
+class NodeLeft(msgspec.Struct, frozen=True, array_like=True, tag="node-left"):
+    """A node has handed over what it had, and is no member any more."""
+
+    at: float
+    node: NodeId
+    incarnation: int
+
+
 class AttemptBegan(msgspec.Struct, frozen=True, array_like=True, tag="attempt-began"):
     """A node took a task from its ready queue and starts to bring the task's inputs in."""
 
@@ -239,7 +247,7 @@ class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-inj
 
 
 Event = (
-    RunStarted | RunResumed | RunEnded | NodeJoined | NodeLost
+    RunStarted | RunResumed | RunEnded | NodeJoined | NodeLost | NodeLeft
     | AttemptBegan | AttemptAdvanced | AttemptMeasured | AttemptEnded
     | TaskFinished | TaskSkipped | TaskDue | TaskPlaced | TaskTakenOver | TaskReopened
     | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | PolicyChanged

@@ -34,9 +34,13 @@ class TellChildren(msgspec.Struct, frozen=True, tag="tell-children"):
 
 
 class Stock(msgspec.Struct, frozen=True, tag="stock"):
-    """Bring these files in while nothing else is being brought in: tasks here will read them."""
+    """Bring these files in while nothing else is being brought in: tasks here will read them.
+
+    ``for_good`` if the node that has them leaves: then at once, and none of them is evicted.
+    """
 
     files: tuple[InputFile, ...]
+    for_good: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):

@@ -28,7 +28,7 @@ class AlbatrossHome:
     overload_seconds: float = 10.0  # ours: the work that waits there takes longer than this
 
     asks: ClassVar = frozenset(
-        {Occasion.READY, Occasion.TAKEN, Occasion.ORPHANED, Occasion.REOPENED}
+        {Occasion.READY, Occasion.TAKEN, Occasion.ORPHANED, Occasion.REOPENED, Occasion.LEFT}
     )
     needs_inputs: ClassVar = True
 

@@ -19,26 +19,30 @@ class UnderWay:
 
     fiber: Fiber[None]
     entry: QueueEntry
-    staged_as: AttemptId | None = None  # the attempt's name, once its inputs are here
+    begun_as: AttemptId | None = None  # the attempt's name, once the store knows it
+    is_staged: bool = False  # whether its inputs are here
     started_at: float | None = None
     has_run: bool = False
     is_called_off: bool = False
 
     @property
-    def is_staged(self) -> bool:
-        """Whether its inputs are here."""
-        return self.staged_as is not None
+    def waits_to_run(self) -> bool:
+        """Whether the store knows the attempt, and its process has not begun to run."""
+        return self.begun_as is not None and self.started_at is None and not self.is_called_off
 
     @property
     def waits_for_core(self) -> bool:
-        return self.staged_as is not None and self.started_at is None and not self.is_called_off
+        return self.is_staged and self.waits_to_run
 
     @property
     def runs(self) -> bool:
         return self.started_at is not None and not self.has_run
 
-    def stage(self, attempt: AttemptId) -> None:
-        self.staged_as = attempt
+    def begin(self, attempt: AttemptId) -> None:
+        self.begun_as = attempt
+
+    def stage(self) -> None:
+        self.is_staged = True
 
     def call_off(self) -> None:
         self.is_called_off = True
@@ -80,12 +84,18 @@ class Attempts:
         """Count an attempt as under way, until `end` is called for it."""
         self._under_way[entry.task] = UnderWay(fiber, entry)
 
-    def stage(self, task: TaskId, attempt: AttemptId) -> None:
+    def begun(self, task: TaskId, attempt: AttemptId) -> None:
+        """Note the name by which the store knows the task's attempt."""
+        under_way = self._under_way.get(task)
+        if under_way is not None:
+            under_way.begin(attempt)
+
+    def stage(self, task: TaskId) -> None:
         """Note that the inputs of the task's attempt are here."""
         under_way = self._under_way.get(task)
         if under_way is not None:
             self._staged += not under_way.is_staged
-            under_way.stage(attempt)
+            under_way.stage()
             self._wake()
 
     @property
@@ -137,18 +147,18 @@ class Attempts:
         if attempt is not None and attempt.entry.generation <= up_to_generation:
             self._cancel(task, attempt)
 
-    def call_off(self, task: TaskId) -> AttemptId | None:
+    def call_off(self, task: TaskId, *, staging: bool = False) -> AttemptId | None:
         """Cancel an attempt that waits for a core, so that another node may run the task.
 
-        Returns its name; the caller releases it in the store. None if the attempt has got its core,
-        or has ended.
+        With ``staging``, also one that waits for its inputs. Returns its name; the caller releases
+        it in the store. None if the attempt has got its core, or has ended.
         """
         attempt = self._under_way.get(task)
-        if attempt is None or not attempt.waits_for_core:
+        if attempt is None or not (attempt.waits_to_run if staging else attempt.waits_for_core):
             return None
         attempt.call_off()
         attempt.fiber.cancel()
-        return attempt.staged_as
+        return attempt.begun_as
 
     def is_called_off(self, task: TaskId) -> bool:
         attempt = self._under_way.get(task)

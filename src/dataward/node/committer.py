@@ -56,6 +56,7 @@ class Committer:
     depot: Depot
     herald: Herald
     setbacks: Setbacks
+    _under_way: int = 0  # operations of which the store has not answered
 
     async def run(self) -> None:
         outbox = self.state.outbox
@@ -63,7 +64,12 @@ class Committer:
             await outbox.due()
             operations = outbox.take()
             if operations:
+                self._under_way = len(operations)
                 await self._send(operations)
+                self._under_way = 0
+
+    def loose_ends(self) -> dict[str, int]:
+        return {"operations on their way": self._under_way}
 
     async def _send(self, operations: Sequence[Operation]) -> None:
         if Commit in map(type, operations):

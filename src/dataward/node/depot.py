@@ -33,6 +33,10 @@ class _Held:
     size_bytes: int
     owner: str  # the producing task, or the file's own id for a workflow input
     original: bool  # written here: the copy that others rely on, so never evicted
+    digest: str = ""
+
+    def keep(self) -> None:
+        self.original = True
 
 
 def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[InputFile, ...]:
@@ -78,9 +82,19 @@ class Depot:
         self._fetcher = Fetcher(self.world, self.settings, self.store)
         # Set while no file is on its way here, but not before `recover` has taken the files over.
         self.is_quiet = self.world.kernel.flag()
+        self.has_recovered = self.world.kernel.flag()
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
+
+    def by_owner(self) -> dict[str, list[InputFile]]:
+        """The files that are here, by the task that made them, or by themselves if none did."""
+        files: dict[str, list[InputFile]] = {}
+        for file, held in self._held.items():
+            producer = TaskId("" if held.owner == file else held.owner)
+            known = InputFile(file, held.size_bytes, producer, held.digest)
+            files.setdefault(held.owner, []).append(known)
+        return files
 
     def watch(self, watcher: DepotWatcher) -> None:
         """Tell the watcher from now on of files that come to be held, or are held no longer."""
@@ -114,10 +128,11 @@ class Depot:
                 self.world.disk.remove(file.id)  # written by an attempt that never committed
                 self._gone(file.id, file.size_bytes)
                 continue
-            self._hold(file.id, _Held(file.size_bytes, file.owner, original=file.written))
+            self._hold(file.id, _Held(file.size_bytes, file.owner, file.written, file.digest))
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
         self.is_quiet.set()
+        self.has_recovered.set()
 
     async def _committed_here(self, files: Sequence[StoredFile]) -> set[str]:
         """The tasks whose outputs here count: those in the journal, and those the store knows of.
@@ -251,16 +266,20 @@ class Depot:
                 self.is_quiet.set()
             arrival.set()
 
-    async def stock(self, file: InputFile) -> None:
+    async def stock(self, file: InputFile, *, for_good: bool = False) -> None:
         """Bring in a file that no task has asked for yet, if it can be had and there is room.
 
-        No other file is evicted for it.
+        No other file is evicted for it. A file that is here ``for_good`` is kept as those that were
+        made here are: it may be the only copy that is left. So it comes before all others.
         """
-        if not self.settings.caching or file.id in self._held:
-            return
-        with suppress(InputLost, TransferFailed, DiskFull):
-            sources = await self._fetcher.sources([file], ())
-            await self._fetch(inf, file, sources[file.id], may_evict=False)
+        urgency = -inf if for_good else inf
+        if self.settings.caching and file.id not in self._held:
+            with suppress(InputLost, TransferFailed, DiskFull):
+                sources = await self._fetcher.sources([file], ())
+                await self._fetch(urgency, file, sources[file.id], may_evict=False)
+        if for_good and file.id in self._held:
+            self._held[file.id].keep()
+            self._copies.pop(file.id, None)
 
     def _keep_copy(self, file: InputFile) -> None:
         """Hold a file that has arrived, and tell the others, unless it will not stay.
@@ -271,7 +290,7 @@ class Depot:
             self.used_bytes -= file.size_bytes
             return
         owner = file.producer or file.id
-        self._hold(file.id, _Held(file.size_bytes, owner, original=False))
+        self._hold(file.id, _Held(file.size_bytes, owner, False, file.digest))
         self._stored(file.id, file.size_bytes)
         if self.settings.caching:
             self.outbox.announce(owner, Copy(file.id, self.world.node))
@@ -323,7 +342,7 @@ class Depot:
         for file in outputs:
             if file.id in self._held:  # a copy fetched from an earlier generation
                 self.used_bytes -= self._held.pop(file.id).size_bytes
-            self._hold(file.id, _Held(file.size_bytes, task, original=True))
+            self._hold(file.id, _Held(file.size_bytes, task, True, file.digest))
             self._unwanted.discard(file.id)  # made again because a task needs it
 
     def discard_outputs(self, outputs: Sequence[OutputFile]) -> None:

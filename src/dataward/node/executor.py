@@ -101,6 +101,7 @@ class Executor:
         if self._recalls(begun, attempt):
             return
         now, node = self.world.kernel.now(), self.world.node
+        self.state.attempts.begun(entry.task, attempt)
         self.world.emit(
             AttemptBegan(now, entry.task, attempt, node, entry.replica, begun.generation)
         )
@@ -162,7 +163,7 @@ class Executor:
             self._advanced(spec.id, attempt, TaskState.RUNNING, at)
             self.state.attempts.start(spec.id)
 
-        await self._give_way(spec, attempt)
+        await self._give_way(spec)
         await self.capacity.take(spec)
         try:
             result = await self.world.runner.run(spec, attempt, on_start)
@@ -176,13 +177,13 @@ class Executor:
         tell_measured(self.world, spec.id, attempt, result)
         return result
 
-    async def _give_way(self, spec: TaskSpec, attempt: AttemptId) -> None:
+    async def _give_way(self, spec: TaskSpec) -> None:
         """Leave free cores to more urgent tasks whose inputs are still coming, but not for long.
 
         Otherwise a task that is staged a moment too late might wait for one that runs for hours.
         """
         attempts, kernel = self.state.attempts, self.world.kernel
-        attempts.stage(spec.id, attempt)
+        attempts.stage(spec.id)
         if not self.capacity.give_way_share:
             return
         given = estimate_of(spec.estimated_seconds, spec.estimated_spread)

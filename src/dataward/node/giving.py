@@ -68,6 +68,10 @@ class LoadBalancer:
     placer: Placer
     neighbours: Neighbours
 
+    def __post_init__(self) -> None:
+        self._news = self.world.kernel.flag()  # set when nodes have come or gone
+        self.world.nodes.watch(self._news.set)
+
     def loops(self) -> Sequence[Coroutine[None, None, None]]:
         return [self.run()]
 
@@ -85,7 +89,9 @@ class LoadBalancer:
                 pause = self.settings.pause_seconds_min
             gave = await self._give()
             pause = next_pause(pause, gave=gave, settings=self.settings)
-            await self.world.kernel.sleep(pause)
+            if await self._news.wait(pause):
+                self._news.clear()
+                pause = self.settings.pause_seconds_min
 
     async def _give(self) -> bool:
         loads = await self.neighbours.loads()

@@ -43,16 +43,17 @@ async def hand_over(
 
 
 async def give_up(
-    state: NodeState, store: StoreClient, entries: Iterable[QueueEntry]
+    state: NodeState, store: StoreClient, entries: Sequence[QueueEntry], *, staging: bool = False
 ) -> list[tuple[QueueEntry, Standing]]:
     """Those of the entries whose attempts here waited for a core and are released now.
 
-    Each comes with its standing in the store. The node still holds these tasks: whoever calls this
-    hands them over, and then says that they are placed. A crash before that leaves each task in its
-    shard's outbox. A task that needs no node any more, since it has ended elsewhere, is let go of.
+    With ``staging``, also those whose attempts waited for their inputs. Each comes with its
+    standing in the store. The node still holds these tasks: whoever calls this hands them over, and
+    then says that they are placed. A crash before that leaves each task in its shard's outbox. A
+    task that needs no node any more, since it has ended elsewhere, is let go of.
     """
     incarnation = state.identity.incarnation
-    off = {entry.task: state.attempts.call_off(entry.task) for entry in entries}
+    off = {entry.task: state.attempts.call_off(entry.task, staging=staging) for entry in entries}
     called_off = [entry for entry in entries if off[entry.task] is not None]
     for entry in called_off:
         await state.attempts.over(entry.task)

@@ -37,6 +37,7 @@ class Herald:
     outbox: Outbox
     placer: Placer
     _notices: list[Notice] = field(default_factory=list)
+    _under_way: int = 0  # notices that are being delivered
 
     def __post_init__(self) -> None:
         self._work = self.world.kernel.flag()
@@ -47,7 +48,7 @@ class Herald:
         self._work.set()
 
     def loose_ends(self) -> dict[str, int]:
-        return {"notices to deliver": len(self._notices)}
+        return {"notices to deliver": len(self._notices) + self._under_way}
 
     def cascade(self, child: Standing) -> None:
         """Report a task that failed or was removed with its parent; tell its own children soon.
@@ -65,7 +66,9 @@ class Herald:
             self._work.clear()
             while self._notices:
                 notices, self._notices = self._notices, []
+                self._under_way = len(notices)
                 await self._tell(notices)
+                self._under_way = 0
 
     async def _tell(self, notices: list[Notice]) -> None:
         """Notify the children, queue those that became ready, and only then empty the outboxes."""

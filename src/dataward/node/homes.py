@@ -95,7 +95,7 @@ class AdageHome:
     other node.
     """
 
-    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED, Occasion.LEFT})
     needs_inputs: ClassVar = False
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
@@ -277,7 +277,9 @@ class Homes:
         for _ in range(min(STRANGERS, len(self.nodes))):
             asked[self.random.choice(self.nodes)] = None
         probes = [Probe(node) for node in asked if node in self.nodes and node != self.here]
-        loads = {self.here: self.queue.load_seconds} if self.queue is not None else {}
+        loads = {}
+        if self.queue is not None and self.here in self.nodes:  # else this node leaves
+            loads[self.here] = self.queue.load_seconds
         for answer in await self.store.call(probes):
             assert isinstance(answer, Membership)
             if answer.up:

@@ -30,7 +30,7 @@ def first_keepers(nodes: Sequence[NodeId]) -> Sequence[NodeId]:
 class KeeperHome:
     """One pool for all tasks: the first node's, or if that is down, the next one's."""
 
-    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED, Occasion.LEFT})
     needs_inputs: ClassVar = False
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:
@@ -69,7 +69,7 @@ def drawn_keepers(here: NodeId, nodes: Sequence[NodeId], random: Random) -> Sequ
 class HashedHome:
     """A pool at every node: a task's own name says which, and who takes that node's place."""
 
-    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED, Occasion.LEFT})
     needs_inputs: ClassVar = False
 
     def candidates(self, task: Standing, nodes: Sequence[NodeId]) -> Iterable[NodeId]:

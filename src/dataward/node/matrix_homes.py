@@ -47,7 +47,7 @@ class MatrixHome:
     bandwidth_bytes_per_second: float = 125e6  # "net_band": here that of the default platform
     submission: Submission = Submission.BEST
 
-    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED})
+    asks: ClassVar = frozenset({Occasion.ORPHANED, Occasion.REOPENED, Occasion.LEFT})
     needs_inputs: ClassVar = True
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ from dataward.node.executor import Executor
 from dataward.node.herald import Herald, Notice
 from dataward.node.homes import Homes
 from dataward.node.lease import Lease
+from dataward.node.leaving import Leaving
 from dataward.node.mover import NodeParts
 from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
@@ -67,6 +68,7 @@ class Node:
         binder = Binder(rules.binding, state, placer)
         self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
+        self._leaving = Leaving(world, store, state, placer, depot, self._committer, herald)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
@@ -96,6 +98,16 @@ class Node:
         """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._state.drain()
 
+    async def leave(self) -> None:
+        """Hand tasks and files over to other nodes, stop, and give up the node's membership.
+
+        Whoever waits for this no longer may cancel it and stop the node: then everything is as
+        after a crash.
+        """
+        await self._leaving.hand_over()
+        self.stop()
+        await self._leaving.go()
+
     def drop(self, file: FileId) -> None:
         """Remove a file that nobody will ask for again."""
         self._depot.drop(file)
@@ -121,9 +133,13 @@ class Node:
 
     @property
     def is_missing_work(self) -> bool:
-        """Whether tasks wait in the ready queue though fewer are under way than there are cores."""
+        """Whether tasks wait in the ready queue though fewer are under way than there are cores.
+
+        Not if the node is about to stop: then it begins none.
+        """
         state = self._state
-        return bool(state.queue) and len(state.attempts) < self._world.cores
+        has_core = len(state.attempts) < self._world.cores
+        return bool(state.queue) and has_core and not state.is_draining
 
     @property
     def has_no_work(self) -> bool:
@@ -148,6 +164,7 @@ class Node:
             **self._serving.loose_ends(),
             **self._stocker.loose_ends(),
             **self._capacity.loose_ends(),
+            **self._committer.loose_ends(),
             **self._herald.loose_ends(),
             **self._mover.loose_ends(),
         }
@@ -183,7 +200,10 @@ class Node:
             task, generation, children = message.task, message.generation, message.children
             self._herald.deliver(Notice(task, generation, TaskState.REMOVED, children, ()))
         elif isinstance(message, Stock):
-            self._stocker.stock(message.files)
+            if message.for_good:
+                self._stocker.take_over(message.files)
+            else:
+                self._stocker.stock(message.files)
         else:
             self._mover.on_message(message)
 

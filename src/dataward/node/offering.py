@@ -3,9 +3,12 @@
 A node that is asked says when it could start a task: it knows which inputs it has, how fast others
 come, and when a core will be free. So work only moves where it starts sooner, staging counted, and
 a task is run a second time only where that should end first. A lost message costs one offer.
+
+A node that came after this one had started was in no plan, and would have nothing to do for as long
+as all goes as planned. So tasks that would have to wait are offered to newcomers even then.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -29,7 +32,7 @@ from dataward.node.forecast import (
 )
 from dataward.node.handing_over import give_up, hand_over, take_out
 from dataward.node.mover import NodeParts
-from dataward.node.neighbourhood import Neighbourhood, Neighbours
+from dataward.node.neighbourhood import Neighbourhood, Neighbours, size_of
 from dataward.world import Flag
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
@@ -61,6 +64,8 @@ class Offering:
         return OfferMover(parts, self, neighbours)
 
 
+NOBODY_RESERVED: Mapping[TaskId, Collection[NodeId]] = {}
+
 # --- decisions -----------------------------------------------------------------------------------
 
 
@@ -69,20 +74,25 @@ def winners(
     bids: Sequence[Bid],
     offered: Sequence[QueueEntry],
     run_share: float,
+    reserved: Mapping[TaskId, Collection[NodeId]] = NOBODY_RESERVED,
 ) -> dict[TaskId, NodeId]:
     """Which of the offered tasks go where: each to the node that would start it first.
 
     ``waits`` is how long each would wait here. A task whose run time is certain was planned with
     care: it stays unless it would start elsewhere sooner by ``run_share`` of its run time there.
     Tasks choose in this order; no node is given more tasks than it has places. Equal starts go to
-    the lowest id.
+    the lowest id. A task in ``reserved`` goes to one of the nodes there, or stays.
     """
     places = {bid.node: bid.places for bid in bids}
     given: dict[TaskId, NodeId] = {}
     for number, entry in enumerate(offered):
-        open_bids = [bid for bid in bids if places[bid.node] > 0]
+        wanted = reserved.get(entry.task)
+        open_bids = [
+            bid for bid in bids
+            if places[bid.node] > 0 and (wanted is None or bid.node in wanted)
+        ]  # fmt: skip
         if not open_bids:
-            break
+            continue
         best = min(open_bids, key=lambda bid: (bid.times[number][0], bid.node))
         start, end = best.times[number]
         if start == inf:
@@ -148,11 +158,14 @@ class OfferMover:
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
 
     def __post_init__(self) -> None:
-        self._company = self.parts.world.kernel.flag()  # set while there is another node
-        self.parts.world.nodes.watch(self._on_members)
-        self._on_members()
+        world = self.parts.world
+        self._company = world.kernel.flag()  # set while there is another node
+        self._news = world.kernel.flag()  # set when nodes have come or gone
+        world.nodes.watch(self._news.set)
+        world.nodes.watch(self._see_company)
+        self._see_company()
 
-    def _on_members(self) -> None:
+    def _see_company(self) -> None:
         if len(self.parts.world.nodes) > 1:
             self._company.set()
         else:
@@ -191,7 +204,9 @@ class OfferMover:
                 pause = self.settings.pause_seconds_min
             else:
                 pause = min(2 * pause, self.settings.pause_seconds_max)
-            await kernel.sleep(pause)
+            if await self._news.wait(pause):
+                self._news.clear()
+                pause = self.settings.pause_seconds_min
 
     def _unstarted(self) -> bool:
         """Whether a task that was begun has not got its core yet."""
@@ -209,17 +224,18 @@ class OfferMover:
         first = state.queue.most_urgent(half)
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
         waits = self._waits(staged, first, last)
-        behind = self._behind_seconds()
+        behind, newcomers = self._behind_seconds(), self.parts.world.nodes.newcomers
         offered = [
             entry for entry in (*staged, *first, *last)
             if waits[entry.task] > LEAST_GAIN_SECONDS
             and entry.shelf is Shelf.SHARED
-            and may_move(entry, behind)
+            and (newcomers or may_move(entry, behind))
         ]  # fmt: skip
         if not offered:
             return False
-        bids = await self._bids(await self._described(offered))
-        chosen = winners(waits, bids, offered, self.settings.run_share)
+        bids = await self._bids(await self._described(offered), newcomers)
+        reserved = {entry.task: newcomers for entry in offered if not may_move(entry, behind)}
+        chosen = winners(waits, bids, offered, self.settings.run_share, reserved)
         await self._move(chosen, offered)
         return bool(chosen)
 
@@ -342,9 +358,15 @@ class OfferMover:
             )
         return offered
 
-    async def _bids(self, offered: Sequence[OfferedTask]) -> list[Bid]:
-        """The answers of a few other nodes, as far as they come in time."""
+    async def _bids(
+        self, offered: Sequence[OfferedTask], newcomers: Sequence[NodeId] = ()
+    ) -> list[Bid]:
+        """The answers of a few other nodes, and a few newcomers, as far as they come in time."""
         nodes = self.neighbours.draw()
+        if newcomers:
+            count = size_of(self.settings.neighbours, len(newcomers))
+            drawn = self.parts.world.random.sample(newcomers, count)
+            nodes = list(dict.fromkeys((*drawn, *nodes)))
         if not nodes or not offered:
             return []
         self._number += 1

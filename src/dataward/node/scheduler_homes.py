@@ -36,6 +36,6 @@ class SchedulerHome:
     def choose(self, task: Standing, occasion: Occasion, view: View) -> Home:
         if occasion is Occasion.NO_ROOM:
             return Home(any_other_node(view))
-        if view.is_client:
+        if view.is_client or view.here not in view.nodes:  # a node that leaves keeps no task
             return Home(view.random.choice(view.nodes[: self.schedulers]), shelf=Shelf.POOLED)
         return Home(view.here, shelf=Shelf.POOLED)

@@ -93,10 +93,14 @@ class NodeState:
             **self.outbox.loose_ends(),
         }
 
-    def drain(self) -> None:
-        """Begin no more tasks. Those that run go on, and are committed when they end."""
+    def begin_no_more(self) -> None:
+        """Begin no more tasks. Those that were begun go on, and are committed when they end."""
         self._is_draining = True
         self.queue.hungry.clear()  # so that no mover fetches more
+
+    def drain(self) -> None:
+        """Begin no more tasks, and cancel those that do not run yet."""
+        self.begin_no_more()
         self.attempts.cancel_unstarted()
 
     def lose_lease(self, incarnation: int) -> None:

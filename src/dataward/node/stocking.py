@@ -35,6 +35,15 @@ class Stocker:
         if self._wanted:
             self._work.set()
 
+    def take_over(self, files: Sequence[InputFile]) -> None:
+        """Bring these files in at once, and keep them: the node that has them leaves."""
+        self.world.kernel.spawn(self._bring(files), f"{self.world.node} takes over files")
+
+    async def _bring(self, files: Sequence[InputFile]) -> None:
+        await self.depot.has_recovered.wait()  # or a file that comes now would count twice
+        for file in files:
+            await self.depot.stock(file, for_good=True)
+
     def loose_ends(self) -> dict[str, int]:
         return {"files to bring in ahead": len(self._wanted)}
 

@@ -25,6 +25,9 @@ class FaultPlan:
     crash: float = 0.0
     crash_seconds: float = 200.0  # mean time until the node is back
     gone: float = 0.0  # crash and never come back
+    late: float = 0.0  # no members at first, and join later
+    leave: float = 0.0  # leave on purpose; every other one comes back
+    leave_seconds: float = 200.0  # mean time from there until it comes back
     slow: float = 0.0  # stragglers
     slow_factor: float = 5.0
     slow_seconds: float = 500.0
@@ -54,7 +57,7 @@ PRESETS = {
     "chaos": FaultPlan(
         crash=0.15, gone=0.05, slow=0.1, disk_full=0.1, mute=0.1, partitions=2,
         message_loss=0.05, message_duplication=0.05, message_delay_seconds=0.5,
-        store_loss=0.01, store_silence=0.01, forgetful=1, spoiled=2,
+        store_loss=0.01, store_silence=0.01, forgetful=1, spoiled=2, late=0.1, leave=0.15,
     ),
 }  # fmt: skip
 
@@ -91,6 +94,8 @@ class FaultKind(Enum):
 
     CRASH = "crash"
     GONE = "gone"  # a crash without a return
+    LATE = "late"  # no member before the fault begins
+    LEAVE = "leave"  # on purpose; the fault ends when the node comes back
     SLOW = "slow"
     DISK_FULL = "disk full"
     MUTE = "mute"
@@ -152,6 +157,14 @@ def draw_faults(
     for _ in range(plan.spoiled):
         begin = random.random() * horizon_seconds
         faults.append(Fault(FaultKind.SPOIL, begin, nodes=(random.choice(nodes),)))
+    # What comes and goes is drawn last, so that other faults of a seed stay as they were.
+    for node in _choose(plan.late, nodes[1:], random):
+        faults.append(Fault(FaultKind.LATE, random.random() * horizon_seconds, nodes=(node,)))
+    for node in _choose(plan.leave, nodes[1:], random):
+        begin = random.random() * horizon_seconds
+        away = plan.leave_seconds * (0.5 + random.random())
+        end = begin + away if random.random() < 0.5 else inf
+        faults.append(Fault(FaultKind.LEAVE, begin, end, nodes=(node,)))
     return sorted(faults, key=lambda fault: (fault.begin_seconds, fault.kind.value, fault.where))
 
 
@@ -175,6 +188,11 @@ def inject(
     random = seeded(simulation.seed, "faults")
     shards = simulation.platform.store.shards
     faults = draw_faults(plan, simulation.nodes, shards, horizon_seconds, random)
+    if plan.late or plan.leave:
+        simulation.census.vary()
+    for fault in faults:
+        if fault.kind is FaultKind.LATE:
+            simulation.hold_back(fault.nodes[0])
     injector = _Injector(simulation, plan, checker)
     if plan.background:
         for node in simulation.nodes:
@@ -195,6 +213,7 @@ class _Injector:
         self._snapshots: dict[Fault, Callable[[], None]] = {}
         self._straggling: dict[NodeId, float] = {}
         self._background: dict[NodeId, float] = {}
+        self._crashed: set[NodeId] = set()
 
     def begin(self, fault: Fault) -> None:
         simulation = self.simulation
@@ -212,6 +231,12 @@ class _Injector:
         if kind in (FaultKind.CRASH, FaultKind.GONE):
             if machine.up:
                 self.simulation.crash(node)
+                self._crashed.add(node)
+        elif kind is FaultKind.LATE:
+            if node not in self._crashed and not machine.up:
+                self.simulation.boot(node)
+        elif kind is FaultKind.LEAVE:
+            self.simulation.leave(node)
         elif kind is FaultKind.SLOW:
             self._slow(node, self.plan.slow_factor)
         elif kind is FaultKind.DISK_FULL:
@@ -237,14 +262,26 @@ class _Injector:
     def _relieve(self, kind: FaultKind, node: NodeId) -> None:
         machine = self.simulation.machines[node]
         if kind is FaultKind.CRASH:
-            if not machine.up:
+            if node in self._crashed and not machine.up:
                 self.simulation.boot(node)
+        elif kind is FaultKind.LEAVE:
+            self._come_back(node)
         elif kind is FaultKind.SLOW:
             self._slow(node, 1.0)
         elif kind is FaultKind.DISK_FULL:
             machine.empty_out()
         elif kind is FaultKind.MUTE:
             machine.serves = True
+
+    def _come_back(self, node: NodeId) -> None:
+        """Boot a node that has left; if it is still about to, then as soon as it has."""
+        simulation, kernel = self.simulation, self.simulation.kernel
+        if node in simulation.census:
+            return  # it never left: it was down, or has come back after a crash
+        if simulation.machines[node].up:
+            kernel.call_at(kernel.now() + 1.0, self._come_back, node)
+        else:
+            simulation.boot(node)
 
     def change_background(self, node: NodeId, random: Random) -> None:
         """Draw the load of other programs on a node now, and again and again later."""

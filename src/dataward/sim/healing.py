@@ -18,6 +18,7 @@ from dataward.model.events import (
     FileMoved,
     FileStored,
     NodeJoined,
+    NodeLeft,
     NodeLost,
     TaskReopened,
     TaskTakenOver,
@@ -79,6 +80,8 @@ class Trouble:
     full_disks: int = 0  # for a time, or too small for the workflow from the start
     forgets: int = 0
     spoils: int = 0
+    late: int = 0  # nodes that came later than the others
+    left: int = 0  # nodes that left on purpose
     lost_messages: int = 0
     failed_calls: int = 0
     died: int = 0  # attempts that went with their node in a crash
@@ -102,6 +105,8 @@ _COUNTED = {
     "disk full": "full_disks",
     "forget": "forgets",
     "spoil": "spoils",
+    "late": "late",
+    "leave": "left",
 }
 
 
@@ -180,6 +185,8 @@ class HealingTally:
         elif isinstance(event, NodeJoined):
             self.healing.leases_lost += event.node not in self._booting
             self._booting.discard(event.node)
+        elif isinstance(event, NodeLeft):
+            self._booting.add(event.node)
         elif isinstance(event, NodeLost):
             self._on_node_lost(event.node)
         elif isinstance(event, FaultInjected) and event.kind in _COUNTED:
@@ -206,7 +213,10 @@ class HealingTally:
             self.healing.outlived += after_seconds > OUTLIVED_SECONDS
         elif event.outcome is AttemptOutcome.SENT_ON and began is not None:
             self._trouble.sent_on += 1
-            self._began[began.task, began.generation] -= not began.replica
+            if not began.replica:
+                self._began[began.task, began.generation] -= 1
+                if self._began[began.task, began.generation]:
+                    self.healing.repeated -= 1  # the one that follows counts in its place
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
         elif event.outcome is AttemptOutcome.POSTPONED:

@@ -55,10 +55,13 @@ def doubled(run: HealedRun) -> float:
 def reopened(run: HealedRun) -> float:
     """One fault hides the outputs of one node, or takes one; at worst all were there.
 
-    What an earlier run had written, and is gone, is made again once a task needs it.
+    What an earlier run had written, and is gone, is made again once a task needs it. A node that
+    leaves may find no other that has room for its files, or that hears of them.
     """
     trouble = run.trouble
     hiding = trouble.mutes + trouble.partitions + trouble.spoils + trouble.forgets
+    if trouble.full_disks or trouble.lost_messages:
+        hiding += trouble.left
     return run.tasks * (run.deaths + hiding) + trouble.absent
 
 
@@ -79,12 +82,13 @@ def taken_over(run: HealedRun) -> float:
 
     So may all whose parents had to run again. A node that cannot reach the store to join counts as
     dead, though others can reach it; so does one whose last renewal a shard forgot just when its
-    lease had run out, until it joins again.
+    lease had run out, until it joins again. Who has not heard that a node has left may send it any.
     """
     trouble = run.trouble
     unjoined = trouble.unjoined if trouble.partitions or trouble.failed_calls else 0
     again = run.given_up + trouble.postponed + run.tasks * (run.healing.reopened > 0)
-    return (run.tasks + again) * (run.deaths + unjoined + trouble.forgets)
+    ends = run.deaths + unjoined + trouble.forgets + trouble.left
+    return (run.tasks + again) * ends
 
 
 def taken_again(run: HealedRun) -> float:
@@ -110,11 +114,13 @@ def leases_lost(run: HealedRun) -> float:
 def undelivered(run: HealedRun) -> float:
     """Only who dies or is not heard leaves notices; only what lost its node waits to be placed.
 
-    That a removed task's children are to be told is said once, in a message.
+    That a removed task's children are to be told is said once, in a message: in vain if it goes to
+    a node that has left.
     """
     healing, trouble = run.healing, run.trouble
     placed = healing.taken_over + healing.reopened + run.given_up
-    unheard = trouble.failed_calls + min(trouble.removals, trouble.lost_messages)
+    lost = trouble.lost_messages + trouble.removals * trouble.left
+    unheard = trouble.failed_calls + min(trouble.removals, lost)
     return 8 * run.deaths + placed + unheard + run.tasks * trouble.forgets
 
 
@@ -166,7 +172,8 @@ def idled_seconds(run: HealedRun) -> float:
     if run.is_sampled:
         return inf
     trouble = run.trouble
-    unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets)
+    changes = trouble.late + trouble.left  # whoever has not heard asks those who keep no tasks now
+    unheard = trouble.lost_messages + run.nodes * (run.deaths + trouble.forgets + changes)
     return ASKED_AGAIN_SECONDS * (unheard + trouble.absent) + 15 * trouble.failed_calls
 
 

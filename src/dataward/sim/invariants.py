@@ -7,6 +7,7 @@ list; it does not rely on the state of nodes or shards.
 from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
+from math import inf
 
 from dataward.model.answers import Answer, Begun, Committed, Findings, Membership, Standing
 from dataward.model.events import (
@@ -17,6 +18,7 @@ from dataward.model.events import (
     FileEvicted,
     FileMoved,
     FileStored,
+    NodeLeft,
     NodeLost,
 )
 from dataward.model.ids import ORIGIN, AttemptId, NodeId, incarnation_of, node_of
@@ -24,6 +26,7 @@ from dataward.model.operations import (
     Begin,
     Commit,
     Join,
+    Leave,
     Notify,
     Operation,
     Probe,
@@ -104,6 +107,8 @@ class Checker:
         elif isinstance(operation, Seize) and isinstance(answer, Membership):
             if not answer.current and answer.incarnation == operation.incarnation:
                 self._condemn(operation.node, operation.incarnation)
+        elif isinstance(operation, Leave) and isinstance(answer, Membership):
+            self._on_leave(operation, answer, ledger)
         elif isinstance(answer, Membership) and answer.current:
             self._on_lease(operation, ledger)
 
@@ -196,6 +201,14 @@ class Checker:
             seconds = ledger.leases[op.node][2]
             ledger.leases[op.node] = (op.incarnation, self.now() + seconds, seconds)
 
+    def _on_leave(self, op: Leave, answer: Membership, ledger: Ledger) -> None:
+        """Check that a node that has left is down at once; its tasks may be taken from it now."""
+        if answer.current:
+            raise InvariantBroken(f"{op.node} has left, yet it is a member")
+        if answer.incarnation == op.incarnation:
+            ledger.leases[op.node] = (op.incarnation, -inf, 0.0)
+            self._condemned.add((op.node, op.incarnation))
+
     def snapshot(self, shard: int) -> Ledger:
         return deepcopy(self._ledgers[shard])
 
@@ -220,6 +233,9 @@ class Checker:
             self._on_advanced(event)
         elif isinstance(event, AttemptEnded):
             self._running.get(event.node, {}).pop(event.attempt, None)
+        elif isinstance(event, NodeLeft):
+            if self._running.get(event.node):
+                raise InvariantBroken(f"{event.node} has left while a task ran there")
         elif isinstance(event, NodeLost):
             self._running.pop(event.node, None)
         elif isinstance(event, AttemptBegan):

@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dataward.errors import OwnFaultError
@@ -28,6 +28,7 @@ from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
 from dataward.plan.adage import Plan
 from dataward.plan.estimates import EXACT, Estimates, as_estimated
+from dataward.sim.census import Census
 from dataward.sim.earlier_run import EarlierRun
 from dataward.sim.fabric import Fabric
 from dataward.sim.fairshare import FairShare
@@ -40,7 +41,7 @@ from dataward.sim.store_service import OnApplied, StoreOf, StoreService
 from dataward.sim.truth import truth_of
 from dataward.stores.shard import Shard
 from dataward.strategies.strategy import Strategy
-from dataward.world import Members, World
+from dataward.world import World
 
 
 class Stuck(OwnFaultError):  # noqa: N818 - a finding, not an error of the simulation
@@ -121,7 +122,7 @@ class Simulation:
         for simulated in self.machines.values():
             simulated.stored.earlier.update(self.earlier.left)
         self.nodes: tuple[NodeId, ...] = tuple(self.machines)
-        self.members = Members(self.nodes)  # one for all worlds: a million of them would be too big
+        self.census = Census(self.nodes, self.kernel, seeded(self.seed, "news"))
         inboxes: dict[NodeId, Any] = {node: self.kernel.queue() for node in self.nodes}
         self.traffic = Traffic(self.fabric, self.interference, self.machines, inboxes, self.emit)
         self._sinks = list(self.sinks)
@@ -173,16 +174,20 @@ class Simulation:
                 0.0, self.workflow.name, len(self.workflow), self.strategy.name, self.seed, facts
             )
         )
-        placed = self._place_inputs()
-        located = self._located(placed)
+        nodes = self.census.present
+        placed = self._place_inputs(nodes)
+        located = self._located(placed, nodes)
         known = self._estimated.for_planning()
-        plan = self.strategy.plan(known, self.platform, located, self.seed)
-        for node in self.nodes:
-            self.boot(node)
+        machines = tuple(self.machines[node].spec for node in nodes)
+        platform = replace(self.platform, machines=machines)
+        plan = self.strategy.plan(known, platform, located, self.seed)
+        for node in nodes:
+            if self.machines[node].node is None:  # one that comes at once is there already
+                self.boot(node)
         for removal in self.removals:
             self.kernel.call_at(removal.at_seconds, self.remove, removal.task)
-        client = self._client(plan, placed)
-        for node, message in files_ahead(self.workflow, plan, self.nodes).items():
+        client = self._client(plan, placed, nodes)
+        for node, message in files_ahead(self.workflow, plan, nodes).items():
             self._send(node, message)
         await client.submit()
         pause = self.strategy.settings.validation_seconds
@@ -216,12 +221,14 @@ class Simulation:
             await self._rest()
         return outcome
 
-    def _client(self, plan: Plan, placed: dict[FileId, list[NodeId]]) -> Client:
+    def _client(
+        self, plan: Plan, placed: dict[FileId, list[NodeId]], nodes: Sequence[NodeId]
+    ) -> Client:
         settings = self.strategy.settings
         specs = task_specs(
             self._estimated,
             plan,
-            self.nodes,
+            nodes,
             backups_max=settings.backups_max,
             retries=self.retries,
             earlier=self.earlier.outcomes,
@@ -229,7 +236,7 @@ class Simulation:
         store = StoreOf(self.store, CLIENT)
         client = StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings)
         random = seeded(self.seed, CLIENT, "homes")
-        homes = Homes(CLIENT, self.members, random, client, self.strategy.home)
+        homes = Homes(CLIENT, self.census.view_of(CLIENT), random, client, self.strategy.home)
         return Client(client, homes, list(specs), placed, self._send, self.kernel, self.emit)
 
     def _send(self, node: NodeId, message: Message) -> None:
@@ -259,10 +266,16 @@ class Simulation:
 
     # --- machines --------------------------------------------------------------------------------
 
+    def hold_back(self, id: NodeId) -> None:
+        """Let a machine be off when the run begins, and its node no member, until it is booted."""
+        self.census.hold_back(id)
+        self.machines[id].up = False
+
     def boot(self, id: NodeId) -> None:
         """Power a machine on: a new incarnation of its node, with the files its disk still has."""
         machine = self.machines[id]
         machine.incarnation += 1
+        self.census.come(id)
         machine.boot(Node(self._world(machine), self.strategy))
 
     def crash(self, id: NodeId) -> None:
@@ -271,6 +284,23 @@ class Simulation:
         self.fabric.cut(id)
         self.traffic.inboxes[id].take_all()
         self.emit(NodeLost(self.kernel.now(), id))
+
+    def leave(self, id: NodeId) -> None:
+        """Have a node leave on purpose: all hear of it, and once it has left its machine is off."""
+        node = self.machines[id].node
+        if node is not None and id in self.census:
+            self.census.go(id)
+            NodeKernel(self.kernel, self.machines[id]).spawn(self._leave(id, node), f"{id} leaves")
+
+    async def _leave(self, id: NodeId, node: Node) -> None:
+        await node.leave()
+        self.kernel.call_at(self.kernel.now(), self._switch_off, id, node)
+
+    def _switch_off(self, id: NodeId, node: Node) -> None:
+        if self.machines[id].node is node:  # else it has crashed at this very moment
+            self.machines[id].crash()
+            self.fabric.cut(id)
+            self.traffic.inboxes[id].take_all()
 
     def forget_writes(self, index: int, earlier: Shard) -> None:
         """Replace a shard by an earlier copy: a failover that lost acknowledged writes."""
@@ -287,7 +317,7 @@ class Simulation:
         id = machine.spec.id
         return World(
             node=id,
-            nodes=self.members,
+            nodes=self.census.view_of(id),
             incarnation=machine.incarnation,
             cores=machine.spec.cores,
             memory_bytes=machine.spec.memory_bytes,
@@ -303,12 +333,12 @@ class Simulation:
 
     # --- inputs ----------------------------------------------------------------------------------
 
-    def _place_inputs(self) -> dict[FileId, list[NodeId]]:
+    def _place_inputs(self, nodes: Sequence[NodeId]) -> dict[FileId, list[NodeId]]:
         """The nodes that are given a copy of each input; empty if only the origin has inputs."""
         if self.platform.placement is Placement.EDGE:
             return {}
         random = seeded(self.seed, "placement")
-        copies = min(self.platform.copies, len(self.nodes))
+        copies = min(self.platform.copies, len(nodes))
         files = self._input_files()
         if self.platform.placement is Placement.DEALT:
             random.shuffle(files)
@@ -317,9 +347,9 @@ class Simulation:
             id, size_bytes = self.workflow.file_ids[file], int(self.workflow.size_bytes[file])
             if self.platform.placement is Placement.DEALT:
                 seats = range(turn * copies, (turn + 1) * copies)
-                placed[id] = [self.nodes[seat % len(self.nodes)] for seat in seats]
+                placed[id] = [nodes[seat % len(nodes)] for seat in seats]
             else:
-                placed[id] = random.sample(self.nodes, copies)
+                placed[id] = random.sample(nodes, copies)
             for node in placed[id]:
                 self.machines[node].stored.put(id, size_bytes, id, written=False)
                 self.emit(FileStored(0.0, id, node, size_bytes))
@@ -329,9 +359,11 @@ class Simulation:
         made = self.workflow.producers.degrees()
         return [file for file in range(len(self.workflow.file_ids)) if not made[file]]
 
-    def _located(self, placed: dict[FileId, list[NodeId]]) -> dict[int, Sequence[int]]:
+    def _located(
+        self, placed: dict[FileId, list[NodeId]], nodes: Sequence[NodeId]
+    ) -> dict[int, Sequence[int]]:
         if not placed:
             return {}
-        number = {node: i for i, node in enumerate(self.nodes)}
+        number = {node: i for i, node in enumerate(nodes)}
         index = {file: i for i, file in enumerate(self.workflow.file_ids)}
-        return {index[file]: [number[n] for n in nodes] for file, nodes in placed.items()}
+        return {index[file]: [number[n] for n in places] for file, places in placed.items()}
