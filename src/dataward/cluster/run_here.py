@@ -157,9 +157,7 @@ class RunHere:
     async def leave(self) -> None:
         """Let what runs end, hand over what others may need, and end the node."""
         if self.node is not None:
-            self.node.drain()
-            while not self.node.is_idle:
-                await asyncio.sleep(FLUSH_SECONDS)
+            await self.node.leave()
         await self.stop()
 
     async def began(self) -> None:
