@@ -54,6 +54,15 @@ def test_watchers_are_told_of_changes_and_of_nothing_else() -> None:
     assert told == [2]
 
 
+def test_newcomers_are_those_that_were_not_there_at_first() -> None:
+    members = Members([NodeId("a"), NodeId("b")])
+
+    members.become([NodeId("c"), NodeId("a")])
+    members.become([NodeId("d"), NodeId("c"), NodeId("a"), NodeId("b")])
+
+    assert members.newcomers == ["d", "c"]
+
+
 def test_a_run_without_a_node_is_refused() -> None:
     with pytest.raises(AssertionError):
         Members([NodeId("a")]).become([])

@@ -537,6 +537,32 @@ def test_a_node_that_was_alone_offers_once_another_has_come() -> None:
     assert [node for node, _ in place.sent(Offer)] == ["n1"]
 
 
+@pytest.mark.parametrize(("bidder", "is_given"), [("new", True), ("n1", False)])
+def test_what_was_planned_goes_to_a_newcomer_though_all_goes_as_planned(
+    bidder: str, is_given: bool
+) -> None:
+    place = Place(nodes=3)
+    place.runs(spread=0.0)
+    place.waits("a", "b", spread=0.0)
+    place.moves()
+    place.pass_time(5.0)
+    assert place.sent(Offer) == []
+
+    place.world.nodes.become(["n0", "n1", "n2", "new"])
+    place.pass_time()
+    place.bid(bidder, 0.0, 10.0, tasks=2)
+
+    assert "new" in {node for node, _ in place.sent(Offer)}
+    assert [op.node for op in place.asked(Enqueue)] == ["new"] * is_given
+
+
+def test_a_task_that_is_reserved_goes_to_nobody_else() -> None:
+    bids = [a_bid("n1", (0.0, 1.0)), a_bid("new", (5.0, 6.0))]
+
+    assert winners({"t": 60.0}, bids, entries("t"), 0.5, {"t": ["new"]}) == {"t": "new"}
+    assert winners({"t": 60.0}, bids[:1], entries("t"), 0.5, {"t": ["new"]}) == {}
+
+
 def test_a_late_task_is_left_alone_if_nobody_would_end_sooner() -> None:
     place = Place()
     place.runs(spread=0.0)

@@ -50,6 +50,7 @@ from sim.small_runs import (
     soon,
 )
 
+FIXED = "chaos,late=0,leave=0"  # the chaos of a cluster whose nodes neither come nor go
 HASTY = {"lease_seconds": 10.0, "validation_seconds": 5.0}
 
 # --- all at once ---------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ HASTY = {"lease_seconds": 10.0, "validation_seconds": 5.0}
 
 def test_a_run_that_moves_a_giant_file_to_its_end_is_not_stuck() -> None:
     """No task takes any time there, but 96 GB need 13 minutes once a node has room for them."""
-    assert try_seed(20217, "dataward", "chaos", Workflows.ODD).problem == ""
+    assert try_seed(20217, "dataward", FIXED, Workflows.ODD).problem == ""
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -70,25 +71,57 @@ def test_a_seed_holds(faults: str, seed: int) -> None:
     assert verdict.faults > 0
 
 
-DEAF = "chaos,store_silence=0.2,store_loss=0.1,forgetful=3,forget_seconds=10,partitions=4"
-FULL = "chaos,disk_full=1,disk_seconds=1000"
+DEAF = f"{FIXED},store_silence=0.2,store_loss=0.1,forgetful=3,forget_seconds=10,partitions=4"
+FULL = f"{FIXED},disk_full=1,disk_seconds=1000"
 
 
 @pytest.mark.parametrize(
     ("seed", "faults"),
     [
-        (1062, "chaos,forgetful=4,forget_seconds=20"),  # two joins of one node under way
+        (1062, f"{FIXED},forgetful=4,forget_seconds=20"),  # two joins of one node under way
         (3176, "forgetful=4,forget_seconds=20,store_silence=0.2,partitions=2"),
         (3042, DEAF),
         (3075, DEAF),
         (3133, DEAF),  # a shard forgot that a parent had been reopened
-        (1071, "chaos,mute=1,mute_seconds=2000"),  # a commit forgotten by its shard
+        (1071, f"{FIXED},mute=1,mute_seconds=2000"),  # a commit forgotten by its shard
         (1049, FULL),  # Restate said again after a LetGo
         (3136, FULL),
     ],
 )
 def test_a_seed_that_once_failed_holds(seed: int, faults: str) -> None:
     assert not try_seed(seed, "adage", faults, Workflows.APPLICATIONS).problem
+
+
+@pytest.mark.parametrize("seed", [366, 654])  # files that came before the node had joined
+def test_a_seed_of_nodes_that_come_and_go_that_once_failed_holds(seed: int) -> None:
+    assert not try_seed(seed, "dataward", "chaos").problem
+
+
+COME_AND_GO = "late=0.6,leave=0.8"
+
+
+@pytest.mark.parametrize(
+    ("seed", "strategy", "faults"),
+    [
+        (2, "heft", "leave=0.5,leave_seconds=20"),  # tasks came while files were handed over
+        (7, "dataward", "late=0.3,leave=0.3"),  # left before it had joined
+        (12, "albatross", "leave=0.5,leave_seconds=20"),
+        (16, "adage-no-replication", COME_AND_GO),  # whoever took files over was busy for long
+        (24, "adage", COME_AND_GO),  # a replica that was given up was said to be in no queue
+        (28, "adage", "late=0.3,leave=0.3"),
+    ],
+)
+def test_nodes_come_and_go_and_nothing_else_happens(seed: int, strategy: str, faults: str) -> None:
+    assert not try_seed(seed, strategy, faults).problem
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("strategy", ["dataward", "matrix", "workqueue", "cloudkon", "sparrow"])
+def test_a_seed_of_nodes_that_come_and_go_holds(strategy: str, seed: int) -> None:
+    verdict = try_seed(seed, strategy, COME_AND_GO)
+
+    assert not verdict.problem
+    assert verdict.faults == 10  # 4 of 7 come late, 6 leave
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -470,4 +503,4 @@ def test_a_commit_told_again_while_its_files_are_written_again_is_no_breach() ->
     strategy = impatient(STRATEGIES["adage-no-data"], 6)
     workflow = generate("fan-in", 30, seed=6)
 
-    run_trial(workflow, small_cluster(6), strategy, parse_faults("chaos"), 6)
+    run_trial(workflow, small_cluster(6), strategy, parse_faults(FIXED), 6)

@@ -112,6 +112,25 @@ def test_somebody_is_always_spared(seed: int) -> None:
     )
 
 
+@given(st.integers(0, 2**32))
+def test_the_first_node_neither_comes_late_nor_leaves(seed: int) -> None:
+    faults = draw(FaultPlan(late=1.0, leave=1.0), seed)
+
+    for kind in (FaultKind.LATE, FaultKind.LEAVE):
+        assert {f.where[0] for f in faults if f.kind is kind} == set(NODES[1:])
+
+
+@given(st.integers(0, 2**32))
+def test_that_nodes_come_and_go_changes_no_other_fault_of_a_seed(seed: int) -> None:
+    fixed = draw(replace(PRESETS["chaos"], late=0.0, leave=0.0), seed)
+
+    faults = draw(PRESETS["chaos"], seed)
+
+    both = (FaultKind.LATE, FaultKind.LEAVE)
+    assert [fault for fault in faults if fault.kind not in both] == fixed
+    assert len(faults) > len(fixed)
+
+
 def test_a_single_node_may_crash_but_is_never_gone() -> None:
     assert {f.kind for f in draw(FaultPlan(gone=1.0, crash=1.0), nodes=["n0"])} == {FaultKind.CRASH}
 

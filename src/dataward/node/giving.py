@@ -87,10 +87,10 @@ class LoadBalancer:
             if not self.state.queue.givable:
                 await self.state.queue.offered.wait()
                 pause = self.settings.pause_seconds_min
+            self._news.clear()
             gave = await self._give()
             pause = next_pause(pause, gave=gave, settings=self.settings)
             if await self._news.wait(pause):
-                self._news.clear()
                 pause = self.settings.pause_seconds_min
 
     async def _give(self) -> bool:

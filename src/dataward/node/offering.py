@@ -45,6 +45,7 @@ class Offering:
     """Offers to the square root of all nodes, drawn anew each time."""
 
     tasks_max: int = 8  # in one offer
+    newcomer_tasks_max: int = 64  # in one offer, while there are newcomers: they have nothing
     pause_seconds_min: float = 1.0  # after an offer
     pause_seconds_max: float = 64.0  # if nobody would be sooner, again and again
     bid_seconds: float = 0.2  # how long bids are waited for
@@ -198,6 +199,7 @@ class OfferMover:
                 pause = self.settings.pause_seconds_min
                 await kernel.sleep(0)  # the executor takes what it can begin
                 continue
+            self._news.clear()
             stays = queue.stays
             gave = await self._offer_waiting()
             if gave or queue.stays != stays:
@@ -205,7 +207,6 @@ class OfferMover:
             else:
                 pause = min(2 * pause, self.settings.pause_seconds_max)
             if await self._news.wait(pause):
-                self._news.clear()
                 pause = self.settings.pause_seconds_min
 
     def _unstarted(self) -> bool:
@@ -219,12 +220,14 @@ class OfferMover:
         of the queue, for a short one may wait behind long ones; and the least urgent, which wait
         for all others.
         """
-        state, half = self.parts.state, self.settings.tasks_max // 2
+        state, newcomers = self.parts.state, self.parts.world.nodes.newcomers
+        settings = self.settings
+        half = (settings.newcomer_tasks_max if newcomers else settings.tasks_max) // 2
         staged = [a.entry for a in state.attempts.under_way() if a.waits_for_core]
         first = state.queue.most_urgent(half)
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
         waits = self._waits(staged, first, last)
-        behind, newcomers = self._behind_seconds(), self.parts.world.nodes.newcomers
+        behind = self._behind_seconds()
         offered = [
             entry for entry in (*staged, *first, *last)
             if waits[entry.task] > LEAST_GAIN_SECONDS

@@ -38,13 +38,20 @@ class PointKind(Enum):
     RESTART = "restart"  # a node goes down and is back within its lease
     FORGET = "forget"  # a shard loses its last writes
     REMOVE = "remove"  # somebody removes a task
+    LEAVE = "leave"  # a node leaves on purpose, and comes back later
+    JOIN = "join"  # a node comes that was not there
+
+
+_AT_CALLS = {
+    PointKind.CALL, PointKind.ANSWER, PointKind.REMOVE, PointKind.LEAVE, PointKind.JOIN
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
     """A kind of fault in one place: it can strike at every point of one series.
 
-    ``place`` is the node that goes down, the shard that forgets or the task that is removed;
+    ``place`` is the node that goes or comes, the shard that forgets or the task that is removed;
     ``span`` is the number of calls that the shard forgets.
     """
 
@@ -54,7 +61,7 @@ class Track:
 
     @property
     def series(self) -> str:
-        if self.kind in (PointKind.CALL, PointKind.ANSWER, PointKind.REMOVE):
+        if self.kind in _AT_CALLS:
             return CALLS
         return self.place or MESSAGES
 
@@ -111,9 +118,11 @@ class Script(Interference):
         self._simulation = simulation
         self._checker = checker
         self._shards = [shard_name(i) for i in range(simulation.platform.store.shards)]
-        self.passed.update(dict.fromkeys((*simulation.nodes, *self._shards), 0))
+        self.passed.update(dict.fromkeys((*simulation.census.present, *self._shards), 0))
         self.struck = dict(self.passed)
         simulation.kernel.on_step = self._on_step
+        if any(fault.track.kind is PointKind.LEAVE for fault in self._due.values()):
+            simulation.census.vary()
         simulation.store.after_call.append(self._after_call)
         for index in range(len(self._shards)):
             self._remember(index)
@@ -138,8 +147,14 @@ class Script(Interference):
         fault = self._pass(CALLS)
         if fault is None:
             return StoreFate.ANSWERED
-        if fault.track.kind is PointKind.REMOVE:
-            self._remove(TaskId(fault.track.place))
+        kind, place = fault.track.kind, fault.track.place
+        if kind is PointKind.REMOVE:
+            self._remove(TaskId(place))
+        elif kind is PointKind.LEAVE:
+            self._leave(NodeId(place))
+        elif kind is PointKind.JOIN:
+            self._join(NodeId(place))
+        if kind not in (PointKind.CALL, PointKind.ANSWER):
             return StoreFate.ANSWERED
         return StoreFate.LOST if fault.track.kind is PointKind.CALL else StoreFate.UNANSWERED
 
@@ -148,6 +163,30 @@ class Script(Interference):
         now, kind = simulation.kernel.now(), PointKind.REMOVE
         simulation.emit(FaultInjected(now, kind.value, task))
         simulation.remove(task)
+
+    def _leave(self, node: NodeId) -> None:
+        simulation = self._simulation
+        if simulation.machines[node].node is None:
+            return  # it is down
+        simulation.emit(FaultInjected(simulation.kernel.now(), PointKind.LEAVE.value, node))
+        simulation.leave(node)
+        back_seconds = self._lasts(CRASH_LEASES * simulation.strategy.settings.lease_seconds)
+        simulation.kernel.call_at(back_seconds, self._come_back, node)
+
+    def _come_back(self, node: NodeId) -> None:
+        """Boot a node that has left; if it is still about to, then as soon as it has."""
+        simulation = self._simulation
+        if node in simulation.census:
+            return  # it has come back after a crash
+        if simulation.machines[node].up:
+            simulation.kernel.call_at(self._lasts(1.0), self._come_back, node)
+        else:
+            simulation.boot(node)
+
+    def _join(self, node: NodeId) -> None:
+        simulation = self._simulation
+        simulation.emit(FaultInjected(simulation.kernel.now(), "late", node))
+        simulation.boot(node)
 
     def delivery_delays(self, source: str, target: str) -> list[float]:
         fault = self._pass(MESSAGES)
@@ -163,7 +202,7 @@ class Script(Interference):
 
     def _on_step(self) -> None:
         for node, machine in self._simulation.machines.items():
-            if machine.up:
+            if machine.up and node in self.passed:
                 fault = self._pass(node)
                 if fault is not None:
                     self._go_down(node, fault.track.kind)
@@ -174,7 +213,11 @@ class Script(Interference):
         back_seconds = self._lasts(leases * simulation.strategy.settings.lease_seconds)
         simulation.emit(FaultInjected(simulation.kernel.now(), kind.value, node))
         simulation.crash(node)
-        simulation.kernel.call_at(back_seconds, simulation.boot, node)
+        simulation.kernel.call_at(back_seconds, self._boot, node)
+
+    def _boot(self, node: NodeId) -> None:
+        if self._simulation.machines[node].node is None:  # else it had left, and is back already
+            self._simulation.boot(node)
 
     # --- shards ----------------------------------------------------------------------------------
 

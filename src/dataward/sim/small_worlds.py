@@ -10,6 +10,7 @@ from functools import cache
 
 from dataward.errors import SettingError
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.ids import NodeId
 from dataward.model.platform import Platform, StoreModel, uniform_platform
 from dataward.model.workflow import Workflow
 from dataward.sim.campaign import PATIENCE, checker_of, run_checked
@@ -49,7 +50,7 @@ class SmallWorld:
     @property
     def tracks(self) -> list[Track]:
         """Every fault that can happen here, the points aside."""
-        nodes = [machine.id for machine in _platform(self.nodes).machines]
+        nodes, spare = self.members, self.spare
         everywhere = (PointKind.CALL, PointKind.ANSWER, PointKind.MESSAGE, PointKind.DOUBLE)
         down = (PointKind.CRASH, PointKind.RESTART)
         return [
@@ -61,7 +62,19 @@ class SmallWorld:
                 for shard in range(SHARDS)
             ),
             *(Track(PointKind.REMOVE, task) for task in _workflow(self.shape, self.nodes).task_ids),
+            *(Track(PointKind.LEAVE, node) for node in nodes),
+            Track(PointKind.JOIN, spare),
         ]
+
+    @property
+    def members(self) -> list[NodeId]:
+        """The nodes that are there from the start."""
+        return [machine.id for machine in _platform(self.nodes).machines[:-1]]
+
+    @property
+    def spare(self) -> NodeId:
+        """The node that is not there, unless it joins."""
+        return _platform(self.nodes).machines[-1].id
 
 
 @cache
@@ -85,7 +98,8 @@ def worlds_by(strategy: str = DEFAULT) -> list[SmallWorld]:
 
 @cache
 def _platform(nodes: int) -> Platform:
-    return replace(uniform_platform(nodes, cores=1), store=StoreModel(shards=SHARDS))
+    """So many nodes, and a spare one."""
+    return replace(uniform_platform(nodes + 1, cores=1), store=StoreModel(shards=SHARDS))
 
 
 @cache
@@ -139,6 +153,7 @@ def try_world(
         time_limit_seconds=PATIENCE * LEASE_SECONDS,
         script=script,
     )
+    simulation.hold_back(world.spare)
     checker = checker_of(simulation)
     script.arrange(simulation, checker)
     problem = ""
