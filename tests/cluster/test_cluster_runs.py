@@ -178,3 +178,49 @@ def test_a_small_run_is_not_starved_by_a_huge_one(cluster: LaptopCluster, tmp_pa
 
     assert meanwhile.run.state is RunState.RUNNING
     assert cluster.wait(first).run.state is RunState.COMPLETE
+
+
+def test_programs_and_directories_travel(cluster: LaptopCluster, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\nsort "$@"\n')
+    tool.chmod(0o755)
+    (tmp_path / "words").mkdir()
+    for name, text in {"one": "b\na\n", "two": "d\nc\n"}.items():
+        (tmp_path / "words" / name).write_text(text)
+    wf = WorkflowBuilder("program")
+    for name in ("one", "two"):
+        wf.command(
+            f"./tool words/{name} > {name}.out && mkdir {name}.dir && cp {name}.out {name}.dir/",
+            id=name,
+            inputs=["tool", "words/"],
+            outputs=[f"{name}.out", f"{name}.dir/"],
+        )
+    wf.command(
+        "cat one.dir/one.out two.dir/two.out > all",
+        id="all",
+        inputs=["one.dir/", "two.dir/"],
+        outputs=["all"],
+    )
+    write_workflow(wf.build(), tmp_path / "w.json")
+
+    submitted = cluster.submit(tmp_path / "w.json", fresh=True)
+    ended = cluster.wait(submitted.run.name)
+
+    assert ended.run.state is RunState.COMPLETE
+    assert cluster.fetch(submitted.run.name, tmp_path / "got")["all"] == b"a\nb\nc\nd\n"
+
+
+def test_inputs_are_read_where_they_are(cluster: LaptopCluster, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "data").write_text("from a shared disk")
+    wf = WorkflowBuilder("addressed")
+    wf.file("data", path=(tmp_path / "elsewhere" / "data").as_uri())
+    wf.command("cat data > out", id="copy", inputs=["data"], outputs=["out"])
+    write_workflow(wf.build(), tmp_path / "w.json")
+
+    submitted = cluster.submit(tmp_path / "w.json", fresh=True)
+    ended = cluster.wait(submitted.run.name)
+
+    assert submitted.uploaded_files == 0
+    assert ended.run.state is RunState.COMPLETE
+    assert cluster.fetch(submitted.run.name, tmp_path / "got") == {"out": b"from a shared disk"}

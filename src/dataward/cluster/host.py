@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shutil
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from typing import Any
 from dataward.cluster.access import Access
 from dataward.cluster.gateway import Gateway
 from dataward.cluster.keeper import Keeper, leader_of
+from dataward.cluster.leftovers import leftovers
 from dataward.cluster.outcome_keys import KEEP_SECONDS
 from dataward.cluster.run_here import HostParts, RunDirectoryHere, RunHere
 from dataward.errors import SettingError
@@ -44,6 +46,9 @@ log = logging.getLogger(__name__)
 
 NEWS_SECONDS = 30.0  # how long to wait for news before looking anyway
 RETRY_SECONDS = 1.0
+DISK_SHARE = 0.95  # of what the disk has, if nobody says how much the depot may hold
+ROOM_SECONDS = 1.0
+ROOM_SHARE = 0.8  # of the capacity: beyond that, what ended runs have left goes
 END_SECONDS = 0.5
 OUTCOMES_SECONDS = 1.0  # outcomes are told to the store in batches
 
@@ -87,6 +92,7 @@ class Host:
         self._tending: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
         self._outcomes: dict[str, bytes] = {}
+        self._room_bytes = inf
         self.index = DigestIndex()
         self.address = ""
 
@@ -186,6 +192,7 @@ class Host:
                     ("renew", self._keep_renewing()),
                     ("news", self._follow_news()),
                     ("outcomes", self._tell_outcomes()),
+                    ("room", self._keep_room()),
                 )
             ]
             if on_ready is not None:
@@ -327,6 +334,9 @@ class Host:
         directories = [self._uploads, *(path / "files" for path in (depot / "runs").glob("*"))]
         for place in await asyncio.to_thread(believed, directories):
             self.index.add(place)
+        free = shutil.disk_usage(depot).free
+        on_disk = DISK_SHARE * (free + self.index.used_bytes)
+        self._room_bytes = min(self._settings.capacity_bytes, on_disk)
 
     def _new_upload(self) -> str:
         return f"{self._uploads}/incoming/{token_hex(8)}"
@@ -336,7 +346,24 @@ class Host:
         self.index.add(Place(own, size_bytes, digest, False, os.stat(own).st_mtime_ns))
 
     def _capacity_bytes(self) -> float:
-        return self._settings.capacity_bytes
+        return self._room_bytes
+
+    async def _keep_room(self) -> None:
+        """Let what ended runs have left make room for those that go on."""
+        while True:
+            await asyncio.sleep(ROOM_SECONDS)
+            excess = self.index.used_bytes - ROOM_SHARE * self._room_bytes
+            if excess > 0:
+                await asyncio.to_thread(self._make_room, excess)
+
+    def _make_room(self, excess_bytes: float) -> None:
+        for place in leftovers(self._settings.depot, self.index, set(self.here)):
+            if excess_bytes <= 0:
+                return
+            self.index.discard(place)
+            with suppress(FileNotFoundError):
+                os.unlink(place.path)
+            excess_bytes -= place.size_bytes
 
     async def fetch_part(self, digest: str, holders: Sequence[NodeId]) -> bytes:
         """A part of a run's description, from here or from one of these hosts."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -105,17 +105,40 @@ class RunDirectoryHere:
         self.events = self.path / "events"
         self.commits = self.path / "commits"
         self.record = self.path / "run.json"
+        self._parts = self.path / "parts"
+        self.results = self.path / "results"  # digests of files that stay until the run is cleaned
 
     def make(self, run: ClusterRun) -> None:
         self.files.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(exist_ok=True)
         replace_content(self.record, msgspec.json.encode(run))
 
+    def write_parts(self, digests: Iterable[str]) -> None:
+        replace_content(self._parts, "".join(f"{digest}\n" for digest in digests).encode())
+
+    def parts(self) -> set[str]:
+        """The digests of the run's description."""
+        return _digests_in(self._parts)
+
+    def write_results(self, digests: Iterable[str]) -> None:
+        replace_content(self.results, "".join(f"{digest}\n" for digest in digests).encode())
+
+    def kept(self) -> set[str]:
+        """The digests of the run's results that are here."""
+        return _digests_in(self.results)
+
     def recorded(self) -> ClusterRun | None:
         try:
             return msgspec.json.decode(self.record.read_bytes(), type=ClusterRun)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def _digests_in(path: Path) -> set[str]:
+    try:
+        return set(path.read_text("utf-8").split())
+    except OSError:
+        return set()
 
 
 class RunHere:
@@ -176,6 +199,9 @@ class RunHere:
             content = await parts.fetch_part(self.run.description, self.run.keepers)
             self.orders = unpacked(content, RunOrders)
             self._wanted = frozenset(self.orders.wanted)
+            self.directory.write_parts(
+                [self.run.description, self.orders.tasks, self.orders.workflow]
+            )
             epoch_seconds = self.run.submitted_at - parts.clock_ahead_seconds
             kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
             await kernel.run_within(self._main(kernel, self.orders))
@@ -249,6 +275,8 @@ class RunHere:
             await remote.close()
             self._write(events)
             events.close()
+            places = [disk.where(file) for file in orders.wanted]
+            directory.write_results(place.digest for place in places if place is not None)
             disk.close()
 
     def _held(self, journal: CommitJournal, orders: RunOrders) -> Iterator[tuple[FileId, Place]]:

@@ -7,6 +7,7 @@ from typing import BinaryIO
 from blake3 import blake3
 
 from dataward.live.depot_disk import Place
+from dataward.live.sandbox import FROM_ELSEWHERE
 from dataward.world import DiskFull, TransferFailed
 
 
@@ -51,5 +52,5 @@ class Arriving:
         """Where the whole file is. Raises TransferFailed if it is not what was asked for."""
         if not self.is_whole or self._hasher.hexdigest() != self.digest:
             raise TransferFailed("it came with other bytes than it should have")
-        os.chmod(path, 0o444)
+        os.chmod(path, FROM_ELSEWHERE)
         return Place(path, self.size_bytes, self.digest, False, os.stat(path).st_mtime_ns)

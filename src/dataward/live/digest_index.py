@@ -15,7 +15,10 @@ from dataward.live.file_digest import file_digest
 
 
 class DigestIndex:
-    """The places of files by digest; equal files may have several."""
+    """The places of files by digest; equal files may have several.
+
+    These are names of one file most of the time, so ``used_bytes`` counts each content once.
+    """
 
     def __init__(self) -> None:
         self._places: dict[str, dict[str, Place]] = {}  # digest -> path -> place
@@ -26,16 +29,15 @@ class DigestIndex:
 
     def add(self, place: Place) -> None:
         places = self._places.setdefault(place.digest, {})
-        if place.path not in places:
+        if not places:
             self.used_bytes += place.size_bytes
         places[place.path] = place
 
     def discard(self, place: Place) -> None:
         places = self._places.get(place.digest, {})
-        if places.pop(place.path, None) is not None:
+        if places.pop(place.path, None) is not None and not places:
             self.used_bytes -= place.size_bytes
-            if not places:
-                del self._places[place.digest]
+            del self._places[place.digest]
 
     def find(self, digest: str) -> Place | None:
         """A file with this content; None if there is none, or it has gone from the disk."""

@@ -96,7 +96,7 @@ class HostDisk(DepotDisk):
     @property
     def capacity_bytes(self) -> float:  # type: ignore[override]
         """The host's capacity without what other runs take up."""
-        return self._capacity_of_all() - (self._index.used_bytes - self.own_bytes)
+        return self._capacity_of_all() - max(self._index.used_bytes - self.own_bytes, 0)
 
     def journal(self, commit: Commit) -> None:
         self._journal.add(commit)

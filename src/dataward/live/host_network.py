@@ -18,7 +18,7 @@ from dataward.live.depot_disk import Place
 from dataward.live.digest_index import DigestIndex
 from dataward.live.host_disk import HostDisk
 from dataward.live.remote_network import RemoteNetwork
-from dataward.live.sandbox import READ_ONLY
+from dataward.live.sandbox import FROM_ELSEWHERE
 from dataward.model.events import Emit, FileMoved
 from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.messages import Message
@@ -106,6 +106,6 @@ def downloaded(address: str, path: str) -> Place:
             digest.update(piece)
             copy.write(piece)
             size_bytes += len(piece)
-        os.fchmod(copy.fileno(), READ_ONLY)
+        os.fchmod(copy.fileno(), FROM_ELSEWHERE)
         modified_ns = os.fstat(copy.fileno()).st_mtime_ns
     return Place(path, size_bytes, digest.hexdigest(), False, modified_ns)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 HASHED_HERE_BYTES = 1 << 20
 CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
 READ_ONLY = 0o444
+# Of a file that came from another machine nobody knows whether it is a program, so it may be one.
+FROM_ELSEWHERE = 0o555
 EXECUTABLE = 0o111
 
 

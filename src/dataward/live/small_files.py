@@ -10,6 +10,7 @@ from blake3 import blake3
 from dataward.live.depot_disk import Place
 from dataward.live.file_frames import ABSENT, ALONE, Frame
 from dataward.live.peer_client import BROKEN, PeerClient
+from dataward.live.sandbox import FROM_ELSEWHERE
 from dataward.live.served_files import BATCH_MAX, CHUNK_BYTES
 from dataward.model.ids import NodeId
 from dataward.world import DiskFull, TransferFailed
@@ -143,7 +144,7 @@ def _written(wanted: _Wanted, frame: Frame) -> Place | TransferFailed | DiskFull
         with open(wanted.path, "xb", buffering=0) as file:
             if file.write(frame.content) != len(frame.content):
                 return DiskFull("a file cannot be written here: no room for all of it")
-            os.fchmod(file.fileno(), 0o444)
+            os.fchmod(file.fileno(), FROM_ELSEWHERE)
             modified_ns = os.fstat(file.fileno()).st_mtime_ns
     except OSError as error:
         return DiskFull(f"a file cannot be written here: {error.strerror}")

@@ -1,0 +1,64 @@
+"""Which files of ended runs make room first."""
+
+import os
+from pathlib import Path
+
+from dataward.cluster.leftovers import NEW_SECONDS, leftovers
+from dataward.cluster.run_here import RunDirectoryHere
+from dataward.live.depot_disk import Place
+from dataward.live.digest_index import DigestIndex
+from dataward.model.members import ClusterRun
+from dataward.model.states import RunState
+
+
+class Depot:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.index = DigestIndex()
+        (path / "uploads").mkdir()
+
+    def run(self, name: str, ended: float) -> RunDirectoryHere:
+        directory = RunDirectoryHere(self.path, name)
+        directory.make(ClusterRun(name, "w", "adage", 1, "me", "d", (), 1, state=RunState.COMPLETE))
+        os.utime(directory.record, (ended, ended))
+        return directory
+
+    def put(self, directory: Path, digest: str, age: float = 2 * NEW_SECONDS) -> Path:
+        path = directory / f"{digest}.x"
+        path.write_text(digest)
+        then = path.stat().st_mtime - age
+        os.utime(path, (then, then))
+        self.index.add(Place(str(path), len(digest), digest, False))
+        return path
+
+    def goes(self, *running: str) -> list[str]:
+        return [place.digest for place in leftovers(self.path, self.index, running)]
+
+
+def test_what_the_first_run_left_goes_first_and_results_stay(tmp_path: Path) -> None:
+    depot = Depot(tmp_path)
+    late, early = depot.run("late", ended=200.0), depot.run("early", ended=100.0)
+    for directory, digest in ((late, "b"), (early, "a"), (early, "result")):
+        depot.put(directory.files, digest)
+    early.write_results(["result"])
+
+    assert depot.goes() == ["a", "b"]
+
+
+def test_files_of_a_run_that_goes_on_stay(tmp_path: Path) -> None:
+    depot = Depot(tmp_path)
+    depot.put(depot.run("on", ended=100.0).files, "a")
+
+    assert depot.goes("on") == []
+
+
+def test_of_uploads_go_those_that_nobody_uses(tmp_path: Path) -> None:
+    depot = Depot(tmp_path)
+    run = depot.run("on", ended=1.0)
+    run.write_parts(["description"])
+    for digest in ("unused", "description"):
+        depot.put(depot.path / "uploads", digest)
+    depot.put(depot.path / "uploads", "new", age=0.0)
+    os.link(depot.put(depot.path / "uploads", "linked"), run.files / "linked.placed-0")
+
+    assert depot.goes("on") == ["unused"]
