@@ -16,6 +16,7 @@ from valkey.exceptions import ResponseError
 
 from dataward.errors import SettingError
 from dataward.model.answers import Answer
+from dataward.model.estimate import GUESS
 from dataward.model.operations import Operation, Submit, shard_of
 from dataward.model.workflow import TaskId
 from dataward.stores.connection import SLOTS, Connection
@@ -29,11 +30,19 @@ ERASED_MAX = 500
 
 
 class PackedSubmit(msgspec.Struct, frozen=True, tag="Submit"):
-    """A `Submit` as the server reads it: the spec is a string, which comes back as it was."""
+    """A `Submit` as the server reads it: the spec is a string, which comes back as it was.
+
+    Beside it is what the rules need of it, so that the server does not have to read it. ``about``
+    is the part of a `Standing` that never changes, as it will be answered.
+    """
 
     task: TaskId
     spec: msgspec.Raw
     again: bool
+    about: msgspec.Raw
+    parents: int
+    retries: int
+    backups_max: int
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -135,10 +144,24 @@ class ValkeyStore:
         return reply.answers
 
     def _packed(self, op: Submit) -> PackedSubmit:
-        spec = self._encode(op.spec)
-        # As msgpack's str: the server's own reader of msgpack does not know its bin.
-        raw = b"\xdb" + len(spec).to_bytes(4, "big") + spec
-        return PackedSubmit(op.spec.id, msgspec.Raw(raw), op.again)
+        spec = op.spec
+        is_known = spec.estimated_seconds > 0
+        about = (
+            spec.preferred,
+            _short(spec.priority),
+            _short(spec.estimated_seconds if is_known else GUESS.seconds),
+            _short(spec.estimated_spread if is_known else GUESS.spread),
+            spec.type,
+        )
+        return PackedSubmit(
+            spec.id,
+            _as_string(self._encode(spec)),
+            op.again,
+            _as_string(self._encode(about)[1:]),  # without the byte that says that five follow
+            len(spec.parents),
+            spec.retries,
+            spec.backups_max,
+        )
 
     def _explain(self, error: ResponseError) -> None:
         said = str(error)
@@ -147,6 +170,16 @@ class ValkeyStore:
                 f"this store has {said.split()[1]} shards, "
                 f"so it cannot be opened with {self.shard_count}"
             ) from error
+
+
+def _as_string(packed: bytes) -> msgspec.Raw:
+    """As msgpack's str: the server's own reader of msgpack does not know its bin."""
+    return msgspec.Raw(b"\xdb" + len(packed).to_bytes(4, "big") + packed)
+
+
+def _short(number: float) -> float:
+    """The same number, as an int if it is whole: most take one byte then, and not nine."""
+    return number if number % 1 else int(number)
 
 
 def tag_of(name: str, index: int, shards: int) -> str:
