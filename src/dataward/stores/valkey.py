@@ -17,7 +17,7 @@ from valkey.exceptions import ResponseError
 from dataward.errors import SettingError
 from dataward.model.answers import Answer
 from dataward.model.estimate import GUESS
-from dataward.model.operations import Operation, Submit, shard_of
+from dataward.model.operations import Operation, Submit, TaskSpec, shard_of
 from dataward.model.workflow import TaskId
 from dataward.stores.connection import SLOTS, Connection
 from dataward.stores.server_functions import ServerFunctions
@@ -40,6 +40,7 @@ class PackedSubmit(msgspec.Struct, frozen=True, tag="Submit"):
     spec: msgspec.Raw
     again: bool
     about: msgspec.Raw
+    places: tuple[int, int, int, int]  # of the spec's children, inputs and outputs, and their end
     parents: int
     retries: int
     backups_max: int
@@ -153,15 +154,25 @@ class ValkeyStore:
             _short(spec.estimated_spread if is_known else GUESS.spread),
             spec.type,
         )
+        packed = self._encode(spec)
         return PackedSubmit(
             spec.id,
-            _as_string(self._encode(spec)),
+            _as_string(packed),
             op.again,
             _as_string(self._encode(about)[1:]),  # without the byte that says that five follow
+            self._places(spec, packed),
             len(spec.parents),
             spec.retries,
             spec.backups_max,
         )
+
+    def _places(self, spec: TaskSpec, packed: bytes) -> tuple[int, int, int, int]:
+        encode = self._encode
+        head = 1 if packed[0] < 0xDC else 3  # what says how many fields there are
+        children = head + len(encode((spec.id, spec.type, spec.parents))) - 1
+        inputs = children + len(encode(spec.children))
+        outputs = inputs + len(encode(spec.inputs))
+        return children, inputs, outputs, outputs + len(encode(spec.outputs))
 
     def _explain(self, error: ResponseError) -> None:
         said = str(error)
@@ -200,15 +211,23 @@ def tag_of(name: str, index: int, shards: int) -> str:
         number += 1
 
 
-@cache
-def library() -> ServerFunctions:
-    """The functions of a shard."""
+def rules() -> str:
+    """The rules of a shard, in Lua."""
     folder = files("dataward.stores") / "valkey_rules"
     parts = sorted((part for part in folder.iterdir()), key=lambda part: part.name)
-    rules = "\n".join(part.read_text("utf-8") for part in parts if part.name.endswith(".lua"))
+    return "\n".join(part.read_text("utf-8") for part in parts if part.name.endswith(".lua"))
+
+
+def library_of(rules: str) -> ServerFunctions:
     functions = {
         "apply": "callback=apply",
         "erase": "callback=erase",
         "loose_ends": "callback=loose_ends, flags={'no-writes'}",
     }
     return ServerFunctions("dataward", rules, functions)
+
+
+@cache
+def library() -> ServerFunctions:
+    """The functions of a shard."""
+    return library_of(rules())

@@ -8,13 +8,16 @@
 -- cmsgpack writes 3.0 as 3, which msgspec reads back as 3.0 where a float belongs.
 
 -- Set by each call: while a library is loaded, the server does not let it have them.
-local call, pack, unpack_all, unpack_some, concat, char
+local call, pack, unpack_all, unpack_some, concat, char, sub
 
 local FINAL = { complete = true, failed = true, removed = true }
 local IN_VAIN = { failed = true, removed = true }
 local PROGRESS = { ready = 0, ["stage-in"] = 1, running = 2, ["stage-out"] = 3 }
 
 local INFINITY = 1 / 0
+-- A TaskSpec begins with so many bytes that say how many fields it has.
+local PARENTS_AFTER = 3
+
 local NOWHERE, NOBODY = "", ""
 local GUESS = { seconds = 1.0, spread = INFINITY }
 
@@ -41,6 +44,8 @@ end
 local function packed_array(values)
   return array_header(#values) .. concat(values)
 end
+
+local EMPTY_ARRAY = "\144"
 
 local array_starts = {} -- of short arrays, by their length
 local function array_start(count)

@@ -10,7 +10,7 @@
 local function pack_task(record)
   return pack(
     record.state, record.generation, record.waiting_for, record.about, record.backups_max,
-    record.retries, record.attempts, record.holders, record.winner, record.placement,
+    record.retries, record.places, record.attempts, record.holders, record.winner, record.placement,
     record.backups, record.heard_count, record.heard, record.inputs_count, record.inputs,
     record.outputs, record.outbox, record.outbox_at, record.void_before, record.failures,
     record.required, record.failed_parent, record.removed_parent, record.was_recalled,
@@ -19,13 +19,14 @@ local function pack_task(record)
 end
 
 local function unpack_task(id, packed)
-  local state, generation, waiting_for, about, backups_max, retries, attempts, holders, winner,
-    placement, backups, heard_count, heard, inputs_count, inputs, outputs, outbox, outbox_at,
+  local state, generation, waiting_for, about, backups_max, retries, places, attempts, holders,
+    winner, placement, backups, heard_count, heard, inputs_count, inputs, outputs, outbox, outbox_at,
     void_before, failures, required, failed_parent, removed_parent, was_recalled, is_spread,
     is_heard_apart = unpack_all(packed)
   return {
     id = id, state = state, generation = generation, waiting_for = waiting_for, about = about,
-    backups_max = backups_max, retries = retries, attempts = attempts, holders = holders,
+    backups_max = backups_max, retries = retries, places = places, attempts = attempts,
+    holders = holders,
     winner = winner, placement = placement, backups = backups, heard_count = heard_count,
     heard = heard, inputs_count = inputs_count, inputs = inputs, outputs = outputs,
     outbox = outbox, outbox_at = outbox_at, void_before = void_before, failures = failures,
@@ -42,18 +43,28 @@ local function preferred_of(record)
   return (unpack_all(record.about))
 end
 
--- The first fields of a TaskSpec, after the three bytes that say how many there are. The others are
--- not needed, and so not read.
-local function spec_of(record)
-  local _, _, _, parents, children, inputs, outputs =
-    unpack_some(packed_spec(record.id), 6, 3)
-  return { parents = parents, children = children, inputs = inputs, outputs = outputs }
+-- Three fields of the spec, each packed as the spec has it. ``places`` says where they begin.
+local function parts_of_spec(record)
+  local packed = packed_spec(record.id)
+  local children, inputs, outputs, past = unpack_all(record.places)
+  return sub(packed, children + 1, inputs), sub(packed, inputs + 1, outputs),
+    sub(packed, outputs + 1, past)
+end
+
+local function children_of(record)
+  return (parts_of_spec(record))
+end
+
+local function parents_of(record)
+  local _, _, _, parents = unpack_some(packed_spec(record.id), 3, PARENTS_AFTER)
+  return parents
 end
 
 local function new_task(op)
   return {
     id = op.task, state = "waiting", generation = 0, waiting_for = op.parents, about = op.about,
-    backups_max = op.backups_max, retries = op.retries, attempts = {}, holders = {},
+    backups_max = op.backups_max, retries = op.retries, places = pack(unpack(op.places)),
+    attempts = {}, holders = {},
     winner = NOBODY, placement = 0, backups = 0, heard_count = 0, heard = "", inputs_count = 0,
     inputs = "",
   }
@@ -218,7 +229,7 @@ local function missing(record)
   if record.waiting_for == 0 then
     return found
   end
-  local parents, notices, required = spec_of(record).parents, {}, record.required or {}
+  local parents, notices, required = parents_of(record), {}, record.required or {}
   if record.is_heard_apart then
     local fields = {}
     for i, parent in ipairs(parents) do
@@ -402,11 +413,11 @@ local function clear_copies(record)
   record.is_spread = true
 end
 
--- Keep the outputs as a commit tells of them, and return them as `Copy`s; those that an earlier
--- commit told of are forgotten.
+-- Keep the outputs as a commit tells of them, and return them as `Copy`s, packed; those that an
+-- earlier commit told of are forgotten.
 local function keep_outputs(record, op, declared)
   clear_copies(record)
-  record.is_spread = false
+  record.is_spread = nil
   local written, absent = {}, {}
   for _, output in ipairs(op.outputs) do
     written[output[1]] = output
@@ -414,25 +425,31 @@ local function keep_outputs(record, op, declared)
   for _, file in ipairs(op.absent) do
     absent[file] = true
   end
-  local copies, undeclared, is_declared = {}, {}, {}
+  local copies, undeclared = {}, {}
   for i, output in ipairs(declared) do
     local file = output[1]
-    local as_written = written[file] or { file, -1, "" }
-    is_declared[file] = true
-    copies[i] = { file, absent[file] and NOWHERE or op.node, as_written[2], as_written[3] }
+    local as_written = written[file]
+    written[file] = nil
+    copies[i] = {
+      file, absent[file] and NOWHERE or op.node, as_written and as_written[2] or -1,
+      as_written and as_written[3] or "",
+    }
   end
-  for _, output in ipairs(op.outputs) do
-    if not is_declared[output[1]] then
-      undeclared[#undeclared + 1] = { output[1], NOWHERE, output[2], output[3] }
+  if next(written) then
+    for _, output in ipairs(op.outputs) do
+      if written[output[1]] then
+        undeclared[#undeclared + 1] = { output[1], NOWHERE, output[2], output[3] }
+      end
     end
   end
-  local packed = pack(copies, undeclared)
+  local packed_copies = pack(copies)
+  local packed = packed_copies .. pack(undeclared)
   if #packed > OUTPUTS_BYTES_MAX then
     record.outputs, new_outputs[record.id] = nil, packed
   else
     record.outputs = packed
   end
-  return copies
+  return packed_copies
 end
 
 -- --- attempts ------------------------------------------------------------------------------------

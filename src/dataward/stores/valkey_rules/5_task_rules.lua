@@ -24,24 +24,25 @@ local function refused(task, reason, state)
 end
 
 local function standing(record, granted, files)
-  local fields = pack("Standing", record.id, record.state, record.generation)
-    .. record.about
-    .. pack(
-      granted or false, record.backups < record.backups_max, count_attempts(record),
-      record.placement
-    )
   local is_in_vain = IN_VAIN[record.state]
+  local head = pack("Standing", record.id, record.state, record.generation)
+  local tail = pack(
+    granted or false, record.backups < record.backups_max, count_attempts(record),
+    record.placement
+  )
   if not (is_in_vain or files) then
-    return array_start(13) .. fields
+    return array_start(13) .. head .. record.about .. tail
   end
-  local spec = spec_of(record)
-  local holders = record.state == "removed" and record.holders or {}
-  fields = fields .. pack(is_in_vain and spec.children or {}, holders)
+  local children, inputs = parts_of_spec(record)
+  tail = tail
+    .. (is_in_vain and children or EMPTY_ARRAY)
+    .. pack(record.state == "removed" and record.holders or {})
   if not files then
-    return array_start(15) .. fields
+    return array_start(15) .. head .. record.about .. tail
   end
   local _, input_copies = all_heard(record)
-  return array_start(18) .. fields .. pack(known_copies(record), spec.inputs) .. input_copies
+  return array_start(18)
+    .. head .. record.about .. tail .. pack(known_copies(record)) .. inputs .. input_copies
 end
 
 -- The only place where a task fails or is removed, which nothing takes back.
@@ -170,7 +171,7 @@ end
 
 -- The only place where a task becomes complete; returns where its outputs are. `Reopen` takes it
 -- back. The states that the attempt passed through are not noted, as there is no history.
-local function complete(record, op, spec, now)
+local function complete(record, op, children, outputs, now)
   hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
   move(record, "complete")
   -- Never a number given before, not even one the shard forgot: children may require more.
@@ -178,9 +179,9 @@ local function complete(record, op, spec, now)
   record.winner = op.attempt
   forget_begun(op.attempt)
   record.attempts = {}
-  local copies = keep_outputs(record, op, spec.outputs)
+  local copies = keep_outputs(record, op, unpack_all(outputs))
   record.was_recalled = op.recalled or nil
-  if #spec.children > 0 then
+  if children ~= EMPTY_ARRAY then
     fill_outbox(record, now)
   else
     empty_outbox(record)
@@ -193,7 +194,8 @@ function rules.Commit(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  local spec, copies
+  local children, _, outputs = parts_of_spec(record)
+  local copies
   if record.winner ~= op.attempt then
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
@@ -205,8 +207,7 @@ function rules.Commit(op, now)
     if op.generation <= record.generation then
       return refused(op.task, "outdated", record.state)
     end
-    spec = spec_of(record)
-    copies = complete(record, op, spec, now)
+    copies = complete(record, op, children, outputs, now)
   end
   local rivals = {}
   for _, node in ipairs(record.holders) do
@@ -214,10 +215,11 @@ function rules.Commit(op, now)
       rivals[#rivals + 1] = node
     end
   end
-  return answer(
-    "Committed", op.task, record.generation, (spec or spec_of(record)).children,
-    copies or known_copies(record), rivals
-  )
+  return array_start(6)
+    .. pack("Committed", op.task, record.generation)
+    .. children
+    .. (copies or pack(known_copies(record)))
+    .. pack(rivals)
 end
 
 local function fail_attempt(record, op, now)
@@ -252,10 +254,10 @@ function rules.Fail(op, now)
     fail_attempt(record, op, now)
   end
   local is_final = record.failures[op.attempt]
-  return answer(
-    "Failing", op.task, is_final, is_final and spec_of(record).children or {}, record.generation,
-    is_final and record.holders or {}
-  )
+  return array_start(6)
+    .. pack("Failing", op.task, is_final)
+    .. (is_final and children_of(record) or EMPTY_ARRAY)
+    .. pack(record.generation, is_final and record.holders or {})
 end
 
 function rules.Release(op, now)

@@ -96,9 +96,17 @@ local function drop_again(node, task)
   node.again = node.again - call("HDEL", node.again_key, task)
 end
 
-local function put_stay(node, stay, is_held)
-  call("HSET", node.stays_key, stay.task, pack(stay.ticket, is_held, stay.entry))
+local function pack_stay(stay, is_held)
+  return pack(stay.ticket, is_held, stay.entry)
+end
+
+local function put_in_order(node, stay, is_held)
   call("ZADD", node.order_key, (is_held and 0 or QUEUED) + next_place(), stay.task)
+end
+
+local function put_stay(node, stay, is_held)
+  call("HSET", node.stays_key, stay.task, pack_stay(stay, is_held))
+  put_in_order(node, stay, is_held)
 end
 
 local function take_stay(node, task)
@@ -106,8 +114,9 @@ local function take_stay(node, task)
   call("ZREM", node.order_key, task)
 end
 
+-- A stay that is not held has just been written.
 local function put_in_queue(node, stay)
-  put_stay(node, stay, false)
+  put_in_order(node, stay, false)
   call("ZADD", node.queue_key, stay.entry[1], stay.task)
   node.queued = node.queued + 1
   node.queued_seconds = node.queued_seconds + stay.entry[4]
@@ -127,16 +136,20 @@ end
 -- Queue a task. If it is queued already, the new ticket replaces the old one.
 local function enqueue(node, entry, ticket)
   local stay = { entry = entry, ticket = ticket, task = entry[2] }
+  local packed = pack_stay(stay, false)
+  if call("HSETNX", node.stays_key, stay.task, packed) == 1 then
+    put_in_queue(node, stay) -- as most often
+    return
+  end
   local known = find_stay(node, stay.task)
-  if known and known.is_held then
+  if known.is_held then
     local again = find_again(node, stay.task)
     local place = again and again.place or next_place()
     put_again(node, stay.task, ticket, entry, place)
     return
   end
-  if known then
-    unqueue(node, known)
-  end
+  unqueue(node, known)
+  call("HSET", node.stays_key, stay.task, packed)
   put_in_queue(node, stay)
 end
 

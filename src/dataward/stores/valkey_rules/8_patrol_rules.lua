@@ -100,7 +100,7 @@ local function find_undelivered(op, now)
       record.generation,
       record.state,
       FINAL[record.state] and 0 or record.placement,
-      spec_of(record).children,
+      unpack_all(children_of(record)),
       known_copies(record),
       record.state == "complete" and record.winner or NOBODY,
     }
