@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,11 @@ from dataward.model.operations import (
     Tally,
     shard_of,
 )
+from dataward.stores import valkey
 from dataward.stores.connection import Connection, connect
+from dataward.stores.server_functions import ServerFunctions
 from dataward.stores.shard import Shard
-from dataward.stores.valkey import ERASED_MAX, ValkeyStore, tag_of
+from dataward.stores.valkey import ERASED_MAX, ValkeyStore, library_of, rules, tag_of
 from dataward.strategies.registry import STRATEGIES
 from dataward.world import StoreUnavailable
 from stores.recorded import Log, record_seed
@@ -82,10 +85,20 @@ calls = st.lists(
 )
 
 
+def kept_apart(short_bytes: int) -> ServerFunctions:
+    """The rules of a server that keeps less in a task's record."""
+    changed = rules()
+    for limit in ("HEARD_BYTES_MAX", "OUTPUTS_BYTES_MAX"):
+        assert f"local {limit} = 1024" in changed
+        changed = changed.replace(f"local {limit} = 1024", f"local {limit} = {short_bytes}")
+    return library_of(changed)
+
+
+@pytest.mark.parametrize("short_bytes", [1024, 300, 0])
 @settings(max_examples=int(os.environ.get("DATAWARD_COMPARED_CALLS", "60")))
 @given(calls=calls)
 def test_any_calls_are_answered_as_the_shard_in_python_answers_them(
-    valkey_server: RunningServer, calls: list[tuple[float, list[Operation]]]
+    valkey_server: RunningServer, calls: list[tuple[float, list[Operation]]], short_bytes: int
 ) -> None:
     valkey_server.ask("FLUSHALL")
     clock, shard = HandClock(), Shard(0)
@@ -101,7 +114,9 @@ def test_any_calls_are_answered_as_the_shard_in_python_answers_them(
             assert await store.call([Tally(0)]) == [shard.apply(Tally(0), clock.now)]
             assert await store.loose_ends() == shard.loose_ends()
 
-    asyncio.run(compare())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(valkey, "library", partial(kept_apart, short_bytes))
+        asyncio.run(compare())
 
 
 async def replay(store: ValkeyStore, clock: HandClock, index: int, log: Log) -> None:

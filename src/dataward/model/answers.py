@@ -1,4 +1,7 @@
-"""The store's answers to the operations in `operations`."""
+"""The store's answers to the operations in `operations`.
+
+They are written by position: a server's time goes into writing them.
+"""
 
 from enum import Enum
 from math import inf
@@ -12,7 +15,7 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 
 
-class Standing(msgspec.Struct, frozen=True, tag=True):
+class Standing(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A task as the store has it after an operation.
 
     ``copies``, ``inputs`` and ``input_copies`` are filled in only for `Look`, `TakeOver` and
@@ -44,7 +47,7 @@ class Standing(msgspec.Struct, frozen=True, tag=True):
         return self.state is TaskState.READY and not self.live_attempts
 
 
-class Begun(msgspec.Struct, frozen=True, tag=True):
+class Begun(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The attempt may go on. ``copies`` are the last known places of its inputs."""
 
     spec: TaskSpec
@@ -53,7 +56,7 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     parents: dict[TaskId, int]
 
 
-class Committed(msgspec.Struct, frozen=True, tag=True):
+class Committed(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The attempt won. ``rivals`` run the same task elsewhere and should be told to stop."""
 
     task: TaskId
@@ -63,7 +66,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
     rivals: tuple[NodeId, ...]
 
 
-class Failing(msgspec.Struct, frozen=True, tag=True):
+class Failing(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The task's own error ended an attempt; if ``final``, the task and its ``children`` fail."""
 
     task: TaskId
@@ -86,7 +89,7 @@ class Refusal(Enum):
     OUTDATED = "outdated"  # the task has been completed again since
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The attempt may not go on, for this reason; ``state`` is the task's."""
 
     task: TaskId
@@ -94,7 +97,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     state: TaskState
 
 
-class Membership(msgspec.Struct, frozen=True, tag=True):
+class Membership(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A node as the store has it. ``load_seconds`` includes tasks queued but not yet claimed.
 
     ``told_seconds`` is what the node itself last said of its load: it does not include these.
@@ -111,7 +114,7 @@ class Membership(msgspec.Struct, frozen=True, tag=True):
     told_seconds: float = 0.0
 
 
-class Claimed(msgspec.Struct, frozen=True, tag=True):
+class Claimed(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Tasks the node now holds. A task that is queued again gets a new ticket."""
 
     node: NodeId
@@ -155,7 +158,7 @@ class Suspect(msgspec.Struct, frozen=True, array_like=True):
     incarnation: int
 
 
-class Findings(msgspec.Struct, frozen=True, tag=True):
+class Findings(msgspec.Struct, frozen=True, array_like=True, tag=True):
     shard: int
     orphans: tuple[Orphans, ...]
     undelivered: tuple[Undelivered, ...]
@@ -170,13 +173,13 @@ class Unfinished(msgspec.Struct, frozen=True, array_like=True):
     missing: dict[TaskId, int]  # parents it still waits for, and the generation each must reach
 
 
-class Page(msgspec.Struct, frozen=True, tag=True):
+class Page(msgspec.Struct, frozen=True, array_like=True, tag=True):
     shard: int
     tasks: tuple[Unfinished, ...]
     cursor: int  # where the next page starts; -1 after the last
 
 
-class Tallied(msgspec.Struct, frozen=True, tag=True):
+class Tallied(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """How many tasks of a shard are in each state; a task that was forgotten is in none."""
 
     shard: int

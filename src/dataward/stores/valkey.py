@@ -16,7 +16,8 @@ from valkey.exceptions import ResponseError
 
 from dataward.errors import SettingError
 from dataward.model.answers import Answer
-from dataward.model.operations import Operation, Submit, shard_of
+from dataward.model.estimate import GUESS
+from dataward.model.operations import Operation, Submit, TaskSpec, shard_of
 from dataward.model.workflow import TaskId
 from dataward.stores.connection import SLOTS, Connection
 from dataward.stores.server_functions import ServerFunctions
@@ -29,11 +30,20 @@ ERASED_MAX = 500
 
 
 class PackedSubmit(msgspec.Struct, frozen=True, tag="Submit"):
-    """A `Submit` as the server reads it: the spec is a string, which comes back as it was."""
+    """A `Submit` as the server reads it: the spec is a string, which comes back as it was.
+
+    Beside it is what the rules need of it, so that the server does not have to read it. ``about``
+    is the part of a `Standing` that never changes, as it will be answered.
+    """
 
     task: TaskId
     spec: msgspec.Raw
     again: bool
+    about: msgspec.Raw
+    places: tuple[int, int, int, int]  # of the spec's children, inputs and outputs, and their end
+    parents: int
+    retries: int
+    backups_max: int
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -135,10 +145,34 @@ class ValkeyStore:
         return reply.answers
 
     def _packed(self, op: Submit) -> PackedSubmit:
-        spec = self._encode(op.spec)
-        # As msgpack's str: the server's own reader of msgpack does not know its bin.
-        raw = b"\xdb" + len(spec).to_bytes(4, "big") + spec
-        return PackedSubmit(op.spec.id, msgspec.Raw(raw), op.again)
+        spec = op.spec
+        is_known = spec.estimated_seconds > 0
+        about = (
+            spec.preferred,
+            _short(spec.priority),
+            _short(spec.estimated_seconds if is_known else GUESS.seconds),
+            _short(spec.estimated_spread if is_known else GUESS.spread),
+            spec.type,
+        )
+        packed = self._encode(spec)
+        return PackedSubmit(
+            spec.id,
+            _as_string(packed),
+            op.again,
+            _as_string(self._encode(about)[1:]),  # without the byte that says that five follow
+            self._places(spec, packed),
+            len(spec.parents),
+            spec.retries,
+            spec.backups_max,
+        )
+
+    def _places(self, spec: TaskSpec, packed: bytes) -> tuple[int, int, int, int]:
+        encode = self._encode
+        head = 1 if packed[0] < 0xDC else 3  # what says how many fields there are
+        children = head + len(encode((spec.id, spec.type, spec.parents))) - 1
+        inputs = children + len(encode(spec.children))
+        outputs = inputs + len(encode(spec.inputs))
+        return children, inputs, outputs, outputs + len(encode(spec.outputs))
 
     def _explain(self, error: ResponseError) -> None:
         said = str(error)
@@ -147,6 +181,16 @@ class ValkeyStore:
                 f"this store has {said.split()[1]} shards, "
                 f"so it cannot be opened with {self.shard_count}"
             ) from error
+
+
+def _as_string(packed: bytes) -> msgspec.Raw:
+    """As msgpack's str: the server's own reader of msgpack does not know its bin."""
+    return msgspec.Raw(b"\xdb" + len(packed).to_bytes(4, "big") + packed)
+
+
+def _short(number: float) -> float:
+    """The same number, as an int if it is whole: most take one byte then, and not nine."""
+    return number if number % 1 else int(number)
 
 
 def tag_of(name: str, index: int, shards: int) -> str:
@@ -167,15 +211,23 @@ def tag_of(name: str, index: int, shards: int) -> str:
         number += 1
 
 
-@cache
-def library() -> ServerFunctions:
-    """The functions of a shard."""
+def rules() -> str:
+    """The rules of a shard, in Lua."""
     folder = files("dataward.stores") / "valkey_rules"
     parts = sorted((part for part in folder.iterdir()), key=lambda part: part.name)
-    rules = "\n".join(part.read_text("utf-8") for part in parts if part.name.endswith(".lua"))
+    return "\n".join(part.read_text("utf-8") for part in parts if part.name.endswith(".lua"))
+
+
+def library_of(rules: str) -> ServerFunctions:
     functions = {
         "apply": "callback=apply",
         "erase": "callback=erase",
         "loose_ends": "callback=loose_ends, flags={'no-writes'}",
     }
     return ServerFunctions("dataward", rules, functions)
+
+
+@cache
+def library() -> ServerFunctions:
+    """The functions of a shard."""
+    return library_of(rules())

@@ -7,9 +7,9 @@
 --   {tag}            the shard's own numbers
 --   {tag}tasks       task -> what changes about it (task_record)
 --   {tag}specs       task -> its TaskSpec, as it was submitted
---   {tag}outputs     task -> its files as last committed
+--   {tag}outputs     task -> its files as last committed, if they are many
 --   {tag}submitted   list of tasks, in the order they were submitted in
---   {tag}heard:T     what task T heard of its parents, and where their files are
+--   {tag}heard:T     what task T heard of its parents, and where their files are, if that is long
 --   {tag}copies:T    who holds files of task T, once that is not just the node that committed
 --   {tag}input:F     who holds the workflow's input F; {tag}inputs has the names of all
 --   {tag}full, given tasks with full outboxes, by the order they came in

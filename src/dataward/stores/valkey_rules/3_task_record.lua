@@ -1,40 +1,37 @@
 -- The record a shard keeps of one task (stores/task_record.py), and how the task's state follows
 -- from it.
 --
--- Three things are kept apart, since they may be long and few operations need them: the spec, what
--- was heard of parents (notices, required, input copies), and the copies of outputs. The history of
--- states is not kept: no answer tells of it.
+-- Kept apart, since it may be long and few operations need it, is the spec. What was heard of parents
+-- and where the outputs are is part of the record while it is short. The history of states is not
+-- kept: no answer tells of it.
 
--- ``about`` is the part of a `Standing` that never changes, packed.
+-- ``about`` is the part of a `Standing` that never changes, packed. Most tasks have nothing in the
+-- fields from ``void_before`` on.
 local function pack_task(record)
   return pack(
     record.state, record.generation, record.waiting_for, record.about, record.backups_max,
-    record.retries, record.attempts, record.void_before, record.holders, record.backups,
-    record.failures, record.winner, record.failed_parent, record.removed_parent,
-    record.placement, record.was_recalled, record.is_spread, record.outbox, record.outbox_at
+    record.retries, record.places, record.attempts, record.holders, record.winner, record.placement,
+    record.backups, record.heard_count, record.heard, record.inputs_count, record.inputs,
+    record.outputs, record.outbox, record.outbox_at, record.void_before, record.failures,
+    record.required, record.failed_parent, record.removed_parent, record.was_recalled,
+    record.is_spread, record.is_heard_apart
   )
 end
 
 local function unpack_task(id, packed)
-  local state, generation, waiting_for, about, backups_max, retries, attempts, void_before,
-    holders, backups, failures, winner, failed_parent, removed_parent, placement, was_recalled,
-    is_spread, outbox, outbox_at = unpack_all(packed)
+  local state, generation, waiting_for, about, backups_max, retries, places, attempts, holders,
+    winner, placement, backups, heard_count, heard, inputs_count, inputs, outputs, outbox, outbox_at,
+    void_before, failures, required, failed_parent, removed_parent, was_recalled, is_spread,
+    is_heard_apart = unpack_all(packed)
   return {
     id = id, state = state, generation = generation, waiting_for = waiting_for, about = about,
-    backups_max = backups_max, retries = retries, attempts = attempts,
-    void_before = void_before, holders = holders, backups = backups, failures = failures,
-    winner = winner, failed_parent = failed_parent, removed_parent = removed_parent,
-    placement = placement, was_recalled = was_recalled, is_spread = is_spread,
-    outbox = outbox, outbox_at = outbox_at,
-  }
-end
-
--- The fields of a TaskSpec that a new record needs.
-local function unpack_spec(packed)
-  local spec = unpack_all(packed)
-  return {
-    type = spec[2], parents = spec[3], estimated_seconds = spec[7], retries = spec[10],
-    preferred = spec[11], priority = spec[12], backups_max = spec[13], estimated_spread = spec[17],
+    backups_max = backups_max, retries = retries, places = places, attempts = attempts,
+    holders = holders,
+    winner = winner, placement = placement, backups = backups, heard_count = heard_count,
+    heard = heard, inputs_count = inputs_count, inputs = inputs, outputs = outputs,
+    outbox = outbox, outbox_at = outbox_at, void_before = void_before, failures = failures,
+    required = required, failed_parent = failed_parent, removed_parent = removed_parent,
+    was_recalled = was_recalled, is_spread = is_spread, is_heard_apart = is_heard_apart,
   }
 end
 
@@ -43,31 +40,33 @@ local function packed_spec(id)
 end
 
 local function preferred_of(record)
-  return unpack_spec(packed_spec(record.id)).preferred
+  return (unpack_all(record.about))
 end
 
--- The first fields of a TaskSpec, after the three bytes that say how many there are. The others are
--- not needed, and so not read.
-local function spec_of(record)
-  local _, _, _, parents, children, inputs, outputs =
-    unpack_some(packed_spec(record.id), 6, 3)
-  return { parents = parents, children = children, inputs = inputs, outputs = outputs }
+-- Three fields of the spec, each packed as the spec has it. ``places`` says where they begin.
+local function parts_of_spec(record)
+  local packed = packed_spec(record.id)
+  local children, inputs, outputs, past = unpack_all(record.places)
+  return sub(packed, children + 1, inputs), sub(packed, inputs + 1, outputs),
+    sub(packed, outputs + 1, past)
 end
 
-local function new_task(id, packed)
-  local spec = unpack_spec(packed)
-  local is_known = spec.estimated_seconds > 0
+local function children_of(record)
+  return (parts_of_spec(record))
+end
+
+local function parents_of(record)
+  local _, _, _, parents = unpack_some(packed_spec(record.id), 3, PARENTS_AFTER)
+  return parents
+end
+
+local function new_task(op)
   return {
-    id = id, state = "waiting", generation = 0, waiting_for = #spec.parents,
-    about = pack(
-      "preferred", spec.preferred,
-      "priority", spec.priority,
-      "seconds", is_known and spec.estimated_seconds or GUESS.seconds,
-      "spread", is_known and spec.estimated_spread or GUESS.spread,
-      "task_type", spec.type
-    ),
-    backups_max = spec.backups_max, retries = spec.retries, attempts = {}, void_before = {},
-    holders = {}, backups = 0, failures = {}, winner = NOBODY, placement = 0,
+    id = op.task, state = "waiting", generation = 0, waiting_for = op.parents, about = op.about,
+    backups_max = op.backups_max, retries = op.retries, places = pack(unpack(op.places)),
+    attempts = {}, holders = {},
+    winner = NOBODY, placement = 0, backups = 0, heard_count = 0, heard = "", inputs_count = 0,
+    inputs = "",
   }
 end
 
@@ -82,11 +81,18 @@ local function find_task(id)
 end
 
 -- --- what was heard of parents -------------------------------------------------------------------
--- One hash for each task: "n" and a parent has its notice, "r" and a parent the generation required
--- of it, "c" and a file the place of its input copy among the others, its node and its size, "d" and
--- a file the digest. A server keeps a hash in one piece as long as no value is longer than 64 bytes,
--- which takes less memory; so the digest is a value of its own.
+-- While it is short, the record has it: ``heard`` has the notices and ``inputs`` the input copies,
+-- each packed one after the other as answers have them, so that they need not be read to be answered
+-- or added to. ``required`` has the generations required of parents, where that is not the first.
+--
+-- What is long is a hash of its own, since a task may have thousands of parents: "n" and a parent has
+-- its notice, "r" and a parent the generation required of it, "c" and a file the place of its input
+-- copy among the others, its node and its size, "d" and a file the digest. A server keeps a hash in
+-- one piece as long as no value is longer than 64 bytes, which takes less memory; so the digest is a
+-- value of its own.
 
+local HEARD_BYTES_MAX = 1024
+local NOTICE_BYTES = 128 -- about as much as a notice takes for each file it tells of
 local PLACE_DIGITS = 16
 
 -- Fields and values for a copy of an input.
@@ -101,18 +107,145 @@ local function place_of(value)
   return tonumber(string.sub(value, 1, PLACE_DIGITS))
 end
 
+-- The notices by parent, of a record that has them itself.
+local function read_notices(record)
+  local notices, found = {}, { unpack_all(record.heard) }
+  for i = 1, #found, 2 do
+    notices[found[i]] = found[i + 1]
+  end
+  return notices
+end
+
+local function write_notices(record, notices)
+  local packed = {}
+  for parent, generation in pairs(notices) do
+    packed[#packed + 1] = pack(parent, generation)
+  end
+  record.heard_count, record.heard = #packed, concat(packed)
+end
+
+-- Whether a name may be in packed values. It is not if this says so; if it may be, they must be read.
+local function may_have(packed, name)
+  return string.find(packed, name, 1, true) ~= nil
+end
+
+local function put_notice(record, parent, generation)
+  if may_have(record.heard, parent) then
+    local notices = read_notices(record)
+    notices[parent] = generation
+    write_notices(record, notices)
+  else
+    record.heard_count = record.heard_count + 1
+    record.heard = record.heard .. pack(parent, generation)
+  end
+end
+
+local function put_input_copy(record, copy)
+  if may_have(record.inputs, copy[1]) then
+    local copies = { unpack_all(record.inputs) }
+    for i, each in ipairs(copies) do
+      if each[1] == copy[1] then
+        copies[i] = copy
+        record.inputs = pack(unpack(copies))
+        return
+      end
+    end
+  end
+  record.inputs_count = record.inputs_count + 1
+  record.inputs = record.inputs .. pack(copy)
+end
+
+-- Give what was heard a hash of its own.
+local function set_heard_apart(record)
+  local news = {}
+  for parent, generation in pairs(read_notices(record)) do
+    news[#news + 1] = "n" .. parent
+    news[#news + 1] = generation
+  end
+  for parent, generation in pairs(record.required or {}) do
+    news[#news + 1] = "r" .. parent
+    news[#news + 1] = generation
+  end
+  for _, copy in ipairs({ unpack_all(record.inputs) }) do
+    add_input_copy(news, next_place(), copy)
+  end
+  write_fields(key("heard", record.id), news)
+  record.is_heard_apart, record.required = true, nil
+  record.heard_count, record.heard, record.inputs_count, record.inputs = 0, "", 0, ""
+end
+
+-- The generation known of a parent, and the one required of it.
+local function known_and_required(record, parent)
+  if record.is_heard_apart then
+    local found = call("HMGET", key("heard", record.id), "n" .. parent, "r" .. parent)
+    return tonumber(found[1] or 0), tonumber(found[2] or 1)
+  end
+  local known = may_have(record.heard, parent) and read_notices(record)[parent] or 0
+  return known, record.required and record.required[parent] or 1
+end
+
+local function require_generation(record, parent, generation)
+  if record.is_heard_apart then
+    call("HSET", key("heard", record.id), "r" .. parent, generation)
+  else
+    record.required = record.required or {}
+    record.required[parent] = generation
+  end
+end
+
+-- Note a parent's generation unless it is 0, and where its files are.
+local function hear(record, parent, generation, copies)
+  local room = HEARD_BYTES_MAX - #record.heard - #record.inputs
+  if not record.is_heard_apart and NOTICE_BYTES * (#copies + 1) > room then
+    set_heard_apart(record)
+  end
+  if not record.is_heard_apart then
+    if generation > 0 then
+      put_notice(record, parent, generation)
+    end
+    for _, copy in ipairs(copies) do
+      put_input_copy(record, copy)
+    end
+    return
+  end
+  local fields, news = {}, {}
+  for i, copy in ipairs(copies) do
+    fields[i] = "c" .. copy[1]
+  end
+  local found = #fields > 0 and read_fields(key("heard", record.id), fields) or {}
+  for i, copy in ipairs(copies) do
+    add_input_copy(news, found[i] and place_of(found[i]) or next_place(), copy)
+  end
+  if generation > 0 then
+    news[#news + 1] = "n" .. parent
+    news[#news + 1] = generation
+  end
+  write_fields(key("heard", record.id), news)
+end
+
 -- The parents that have not reached the generation this task requires, and which that is.
 local function missing(record)
   local found = {}
   if record.waiting_for == 0 then
     return found
   end
-  local parents = spec_of(record).parents
+  local parents, notices, required = parents_of(record), {}, record.required or {}
+  if record.is_heard_apart then
+    local fields = {}
+    for i, parent in ipairs(parents) do
+      fields[2 * i - 1], fields[2 * i] = "n" .. parent, "r" .. parent
+    end
+    local values = read_fields(key("heard", record.id), fields)
+    for i, parent in ipairs(parents) do
+      notices[parent] = tonumber(values[2 * i - 1] or 0)
+      required[parent] = tonumber(values[2 * i] or 1)
+    end
+  else
+    notices = read_notices(record)
+  end
   for _, parent in ipairs(parents) do
-    local heard = call("HMGET", key("heard", record.id), "n" .. parent, "r" .. parent)
-    local required = tonumber(heard[2] or 1)
-    if tonumber(heard[1] or 0) < required then
-      found[parent] = required
+    if (notices[parent] or 0) < (required[parent] or 1) then
+      found[parent] = required[parent] or 1
     end
   end
   return found
@@ -120,15 +253,29 @@ end
 
 local function hear_of_all_parents(record)
   for parent in pairs(missing(record)) do
-    local heard = key("heard", record.id)
-    call("HSETNX", heard, "n" .. parent, 1)
-    call("HDEL", heard, "r" .. parent)
+    if record.is_heard_apart then
+      local heard = key("heard", record.id)
+      call("HSETNX", heard, "n" .. parent, 1)
+      call("HDEL", heard, "r" .. parent)
+    else
+      local known = known_and_required(record, parent)
+      hear(record, parent, math.max(known, 1), {})
+      if record.is_heard_apart then
+        call("HDEL", key("heard", record.id), "r" .. parent)
+      elseif record.required then
+        record.required[parent] = nil
+      end
+    end
   end
   record.waiting_for = 0
 end
 
 -- The notices by parent, and the input copies in order, both packed.
 local function all_heard(record)
+  if not record.is_heard_apart then
+    return map_header(record.heard_count) .. record.heard,
+      array_header(record.inputs_count) .. record.inputs
+  end
   local notices, places, nodes_and_sizes, digests = {}, {}, {}, {}
   local found = call("HGETALL", key("heard", record.id))
   for i = 1, #found, 2 do
@@ -152,17 +299,19 @@ local function all_heard(record)
 end
 
 -- --- copies of outputs ---------------------------------------------------------------------------
--- At first all are where the commit left them: {tag}outputs has them as `Copy`s. Once anybody adds
--- or drops a copy they are spread: {tag}copies:T has a field for each file ("f") and for each node
--- that holds it ("n"), with their places.
+-- At first all are where the commit left them: the record has them as `Copy`s, or {tag}outputs if
+-- they are many. Once anybody adds or drops a copy they are spread: {tag}copies:T has a field for each
+-- file ("f") and for each node that holds it ("n"), with their places.
 
-local function packed_outputs(id)
-  return new_outputs[id] or call("HGET", key("outputs"), id)
+local OUTPUTS_BYTES_MAX = 1024
+
+local function packed_outputs(record)
+  return record.outputs or new_outputs[record.id] or call("HGET", key("outputs"), record.id)
 end
 
 -- The outputs as committed, and the files that were written though the spec does not declare them.
 local function committed_outputs(record)
-  local packed = packed_outputs(record.id)
+  local packed = packed_outputs(record)
   if not packed then
     return {}, {}
   end
@@ -264,11 +413,11 @@ local function clear_copies(record)
   record.is_spread = true
 end
 
--- Keep the outputs as a commit tells of them, and return them as `Copy`s; those that an earlier
--- commit told of are forgotten.
+-- Keep the outputs as a commit tells of them, and return them as `Copy`s, packed; those that an
+-- earlier commit told of are forgotten.
 local function keep_outputs(record, op, declared)
   clear_copies(record)
-  record.is_spread = false
+  record.is_spread = nil
   local written, absent = {}, {}
   for _, output in ipairs(op.outputs) do
     written[output[1]] = output
@@ -276,20 +425,31 @@ local function keep_outputs(record, op, declared)
   for _, file in ipairs(op.absent) do
     absent[file] = true
   end
-  local copies, undeclared, is_declared = {}, {}, {}
+  local copies, undeclared = {}, {}
   for i, output in ipairs(declared) do
     local file = output[1]
-    local as_written = written[file] or { file, -1, "" }
-    is_declared[file] = true
-    copies[i] = { file, absent[file] and NOWHERE or op.node, as_written[2], as_written[3] }
+    local as_written = written[file]
+    written[file] = nil
+    copies[i] = {
+      file, absent[file] and NOWHERE or op.node, as_written and as_written[2] or -1,
+      as_written and as_written[3] or "",
+    }
   end
-  for _, output in ipairs(op.outputs) do
-    if not is_declared[output[1]] then
-      undeclared[#undeclared + 1] = { output[1], NOWHERE, output[2], output[3] }
+  if next(written) then
+    for _, output in ipairs(op.outputs) do
+      if written[output[1]] then
+        undeclared[#undeclared + 1] = { output[1], NOWHERE, output[2], output[3] }
+      end
     end
   end
-  new_outputs[record.id] = pack(copies, undeclared)
-  return copies
+  local packed_copies = pack(copies)
+  local packed = packed_copies .. pack(undeclared)
+  if #packed > OUTPUTS_BYTES_MAX then
+    record.outputs, new_outputs[record.id] = nil, packed
+  else
+    record.outputs = packed
+  end
+  return packed_copies
 end
 
 -- --- attempts ------------------------------------------------------------------------------------
@@ -301,6 +461,7 @@ local function hold(record, node)
 end
 
 local function void(record, node, before)
+  record.void_before = record.void_before or {}
   local known = record.void_before[node]
   if known == nil or is_before(known, before) then
     record.void_before[node] = before
@@ -311,7 +472,7 @@ end
 local function fence(record, node, incarnation)
   void(record, node, { incarnation + 1, 0 })
   for name, attempt in pairs(record.attempts) do
-    if attempt.node == node and attempt.incarnation <= incarnation then
+    if attempt[1] == node and attempt[2] <= incarnation then
       record.attempts[name] = nil
     end
   end
@@ -327,7 +488,7 @@ local function end_attempt(record, attempt)
 end
 
 local function why_void(record, node, attempt)
-  local first = record.void_before[node]
+  local first = record.void_before and record.void_before[node]
   if first == nil then
     return nil
   end
@@ -348,7 +509,7 @@ end
 
 local function has_attempt_of(record, node)
   for _, attempt in pairs(record.attempts) do
-    if attempt.node == node then
+    if attempt[1] == node then
       return true
     end
   end
@@ -370,8 +531,8 @@ local function settle_record(record)
   end
   local furthest
   for _, attempt in pairs(record.attempts) do
-    if not furthest or PROGRESS[attempt.state] > PROGRESS[furthest] then
-      furthest = attempt.state
+    if not furthest or PROGRESS[attempt[3]] > PROGRESS[furthest] then
+      furthest = attempt[3]
     end
   end
   move(record, furthest or (record.waiting_for > 0 and "waiting" or "ready"))

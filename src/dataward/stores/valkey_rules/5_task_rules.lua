@@ -2,46 +2,47 @@
 -- can go wrong. Each rule takes an operation and the time, and returns the packed answer.
 
 local TRIM_TASKS = 1000 -- this many names of forgotten tasks may stay listed
+local TRIM_AT_ONCE = 100 -- so many are dropped when a task is forgotten
 local GENERATIONS = 2 ^ 20 -- of one epoch
 
 local rules = {}
 
+-- The fields of a Standing of what is no task: from ``preferred`` to ``placement``, then
+-- ``children`` and ``holders``, all empty; packed once.
+local nothing_known
+local function of_no_task(id, state)
+  nothing_known = nothing_known or pack("", 0, GUESS.seconds, INFINITY, "", false, false, 0, 0, {}, {})
+  return pack("Standing", id, state, 0) .. nothing_known
+end
+
 local function unknown(task)
-  return answer("Standing", "task", task, "state", "waiting", "generation", 0, "unknown", true)
+  return array_start(19) .. of_no_task(task, "waiting") .. pack({}, {}, {}, true)
 end
 
 local function refused(task, reason, state)
-  return answer("Refused", "task", task, "reason", reason, "state", state)
+  return answer("Refused", task, reason, state)
 end
 
-local function standing(record, granted, files, children)
-  local count = 12
-  local fields = record.about .. pack(
-    "task", record.id,
-    "state", record.state,
-    "generation", record.generation,
-    "granted", granted or false,
-    "more_backups", record.backups < record.backups_max,
-    "live_attempts", count_attempts(record),
-    "placement", record.placement
+local function standing(record, granted, files, wants_children)
+  local is_in_vain = IN_VAIN[record.state]
+  local head = pack("Standing", record.id, record.state, record.generation)
+  local tail = pack(
+    granted or false, record.backups < record.backups_max, count_attempts(record),
+    record.placement
   )
-  if IN_VAIN[record.state] then
-    local holders = record.state == "removed" and record.holders or {}
-    fields = fields .. pack("children", spec_of(record).children, "holders", holders)
-    count = count + 2
-  elseif children then
-    fields = fields .. pack("children", spec_of(record).children)
-    count = count + 1
+  if not (is_in_vain or files or wants_children) then
+    return array_start(13) .. head .. record.about .. tail
   end
-  if files then
-    local _, input_copies = all_heard(record)
-    local inputs = spec_of(record).inputs
-    fields = fields
-      .. pack("copies", known_copies(record), "inputs", inputs, "input_copies")
-      .. input_copies
-    count = count + 3
+  local children, inputs = parts_of_spec(record)
+  tail = tail
+    .. ((is_in_vain or wants_children) and children or EMPTY_ARRAY)
+    .. pack(record.state == "removed" and record.holders or {})
+  if not files then
+    return array_start(15) .. head .. record.about .. tail
   end
-  return answer_of("Standing", count, fields)
+  local _, input_copies = all_heard(record)
+  return array_start(18)
+    .. head .. record.about .. tail .. pack(known_copies(record)) .. inputs .. input_copies
 end
 
 -- The only place where a task fails or is removed, which nothing takes back.
@@ -79,7 +80,7 @@ end
 function rules.Submit(op)
   local record = find_task(op.task)
   if not record then
-    record = new_task(op.task, op.spec)
+    record = new_task(op)
     tasks[op.task] = record
     new_specs[op.task] = op.spec
     shard.counts.waiting = shard.counts.waiting + 1
@@ -95,7 +96,7 @@ end
 -- End attempts of the node's earlier incarnations: those no longer run.
 local function forget_past_incarnations(record, node, incarnation)
   for _, attempt in pairs(record.attempts) do
-    if attempt.node == node and attempt.incarnation < incarnation then
+    if attempt[1] == node and attempt[2] < incarnation then
       fence(record, node, incarnation - 1)
       return
     end
@@ -144,17 +145,15 @@ function rules.Begin(op, now)
     if why then
       return refused(op.task, why, record.state)
     end
-    record.attempts[op.attempt] = { node = op.node, incarnation = incarnation, state = "stage-in" }
+    record.attempts[op.attempt] = { op.node, incarnation, "stage-in" }
     hold(record, op.node)
     settle_record(record)
     note_begun(op.attempt, op.task, now)
     empty_outbox(record) -- the node that begins it took it from a queue
   end
   local notices, copies = all_heard(record)
-  local spec = pack("spec") .. packed_spec(op.task)
-  local generation = pack("generation", record.generation + 1)
-  local heard = pack("parents") .. notices .. pack("copies") .. copies
-  return answer_of("Begun", 4, spec .. generation .. heard)
+  return array_start(5)
+    .. pack("Begun") .. packed_spec(op.task) .. pack(record.generation + 1) .. copies .. notices
 end
 
 function rules.Advance(op)
@@ -163,8 +162,8 @@ function rules.Advance(op)
     return unknown(op.task)
   end
   local attempt = record.attempts[op.attempt]
-  if attempt and (PROGRESS[op.state] or 0) > PROGRESS[attempt.state] then
-    attempt.state = op.state
+  if attempt and (PROGRESS[op.state] or 0) > PROGRESS[attempt[3]] then
+    attempt[3] = op.state
     settle_record(record)
   end
   return standing(record)
@@ -172,7 +171,7 @@ end
 
 -- The only place where a task becomes complete; returns where its outputs are. `Reopen` takes it
 -- back. The states that the attempt passed through are not noted, as there is no history.
-local function complete(record, op, spec, now)
+local function complete(record, op, children, outputs, now)
   hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
   move(record, "complete")
   -- Never a number given before, not even one the shard forgot: children may require more.
@@ -180,9 +179,9 @@ local function complete(record, op, spec, now)
   record.winner = op.attempt
   forget_begun(op.attempt)
   record.attempts = {}
-  local copies = keep_outputs(record, op, spec.outputs)
+  local copies = keep_outputs(record, op, unpack_all(outputs))
   record.was_recalled = op.recalled or nil
-  if #spec.children > 0 then
+  if children ~= EMPTY_ARRAY then
     fill_outbox(record, now)
   else
     empty_outbox(record)
@@ -195,7 +194,8 @@ function rules.Commit(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  local spec, copies
+  local children, _, outputs = parts_of_spec(record)
+  local copies
   if record.winner ~= op.attempt then
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
@@ -207,8 +207,7 @@ function rules.Commit(op, now)
     if op.generation <= record.generation then
       return refused(op.task, "outdated", record.state)
     end
-    spec = spec_of(record)
-    copies = complete(record, op, spec, now)
+    copies = complete(record, op, children, outputs, now)
   end
   local rivals = {}
   for _, node in ipairs(record.holders) do
@@ -216,18 +215,16 @@ function rules.Commit(op, now)
       rivals[#rivals + 1] = node
     end
   end
-  return answer(
-    "Committed",
-    "task", op.task,
-    "generation", record.generation,
-    "children", (spec or spec_of(record)).children,
-    "copies", copies or known_copies(record),
-    "rivals", rivals
-  )
+  return array_start(6)
+    .. pack("Committed", op.task, record.generation)
+    .. children
+    .. (copies or pack(known_copies(record)))
+    .. pack(rivals)
 end
 
 local function fail_attempt(record, op, now)
   end_attempt(record, op.attempt)
+  record.failures = record.failures or {}
   local earlier = 0
   for _ in pairs(record.failures) do
     earlier = earlier + 1
@@ -247,7 +244,7 @@ function rules.Fail(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  if record.failures[op.attempt] == nil then
+  if not record.failures or record.failures[op.attempt] == nil then
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
     end
@@ -257,14 +254,10 @@ function rules.Fail(op, now)
     fail_attempt(record, op, now)
   end
   local is_final = record.failures[op.attempt]
-  return answer(
-    "Failing",
-    "task", op.task,
-    "final", is_final,
-    "children", is_final and spec_of(record).children or {},
-    "generation", record.generation,
-    "rivals", is_final and record.holders or {}
-  )
+  return array_start(6)
+    .. pack("Failing", op.task, is_final)
+    .. (is_final and children_of(record) or EMPTY_ARRAY)
+    .. pack(record.generation, is_final and record.holders or {})
 end
 
 function rules.Release(op, now)
@@ -322,16 +315,6 @@ local function heed_removal(record, op, now)
   return standing(record, record.state == "removed" and record.removed_parent == op.parent)
 end
 
--- What is known of the parent, what is required of it, and the input copies named in the notice.
-local function heard_before(record, op)
-  local fields = { "n" .. op.parent, "r" .. op.parent }
-  for _, copy in ipairs(op.copies or {}) do
-    fields[#fields + 1] = "c" .. copy[1]
-  end
-  local found = read_fields(key("heard", record.id), fields)
-  return tonumber(found[1] or 0), tonumber(found[2] or 1), found
-end
-
 function rules.Notify(op, now)
   local record = find_task(op.task)
   if not record then
@@ -343,24 +326,17 @@ function rules.Notify(op, now)
   if op.removed then
     return heed_removal(record, op, now)
   end
-  local known, required, found = heard_before(record, op)
-  local news = {}
+  local known, required = known_and_required(record, op.parent)
   if op.generation >= known then
-    for i, copy in ipairs(op.copies) do
-      local place = found[i + 2] and place_of(found[i + 2]) or next_place()
-      add_input_copy(news, place, copy)
-    end
+    hear(record, op.parent, op.generation > known and op.generation or 0, op.copies)
   end
   if op.generation > known then
     if known < required and required <= op.generation then
       assert(record.waiting_for > 0, op.task .. " was told by " .. op.parent .. ", no parent")
       record.waiting_for = record.waiting_for - 1
     end
-    news[#news + 1] = "n" .. op.parent
-    news[#news + 1] = op.generation
+    settle_record(record)
   end
-  write_fields(key("heard", record.id), news)
-  settle_record(record)
   return standing(record)
 end
 
@@ -386,7 +362,7 @@ local function task_count()
   return count
 end
 
--- Drop forgotten names from the front of the list, many at once. That is enough: tasks are
+-- Drop forgotten names from the front of the list, some at once. That is enough: tasks are
 -- forgotten in about the order they were submitted in.
 local function trim_submitted()
   local submitted = key("submitted")
@@ -394,11 +370,13 @@ local function trim_submitted()
   if listed <= TRIM_TASKS or listed <= 2 * task_count() + TRIM_TASKS then
     return
   end
-  local front = call("LINDEX", submitted, 0)
-  while front and not find_task(front) do
+  for _ = 1, TRIM_AT_ONCE do
+    local front = call("LINDEX", submitted, 0)
+    if not front or find_task(front) then
+      return
+    end
     call("LPOP", submitted)
     shard.forgotten = shard.forgotten + 1
-    front = call("LINDEX", submitted, 0)
   end
 end
 
@@ -417,7 +395,9 @@ function rules.Forget(op)
   for _, name in ipairs({ "tasks", "specs", "outputs" }) do
     call("HDEL", key(name), op.task)
   end
-  call("DEL", key("heard", op.task), key("copies", op.task))
+  if record.is_heard_apart or record.is_spread then
+    call("DEL", key("heard", op.task), key("copies", op.task))
+  end
   trim_submitted()
   return unknown(op.task)
 end
@@ -467,9 +447,9 @@ function rules.Postpone(op, now)
     return unknown(op.task)
   end
   end_attempt(record, op.attempt)
-  local known, required = heard_before(record, op)
+  local known, required = known_and_required(record, op.parent)
   if op.generation >= required and not FINAL[record.state] then
-    call("HSET", key("heard", record.id), "r" .. op.parent, op.generation + 1)
+    require_generation(record, op.parent, op.generation + 1)
     if required <= known and known <= op.generation then
       record.waiting_for = record.waiting_for + 1
     end
@@ -498,7 +478,7 @@ local function about(owner, files, children)
       copies[#copies + 1] = { file.name, node }
     end
   end
-  return answer("Standing", "task", owner, "state", "complete", "generation", 0, "copies", copies)
+  return array_start(16) .. of_no_task(owner, "complete") .. pack(copies)
 end
 
 function rules.AddCopies(op)
@@ -556,6 +536,6 @@ function rules.Recount(op)
       end
     end
   end
-  local fields = pack("shard", op.shard, "cursor", stop < last and stop or -1, "tasks")
-  return answer_of("Page", 3, fields .. packed_array(found))
+  local cursor = stop < last and stop or -1
+  return array_start(4) .. pack("Page", op.shard) .. packed_array(found) .. pack(cursor)
 end

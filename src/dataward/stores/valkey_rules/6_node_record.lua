@@ -11,19 +11,26 @@ local QUEUED = 2 ^ 52
 local function pack_node(node)
   return pack(
     node.incarnation, node.lease_until, node.lease_seconds, node.load_seconds, node.seized,
-    node.held, node.queued, node.queued_seconds, node.last_request, node.patrolled_until
+    node.held, node.queued, node.again, node.queued_seconds, node.last_request,
+    node.patrolled_until, node.listed_until
   )
 end
 
+local function set_keys(node)
+  node.stays_key, node.order_key = key("stays", node.id), key("order", node.id)
+  node.queue_key, node.again_key = key("queue", node.id), key("again", node.id)
+  return node
+end
+
 local function unpack_node(id, packed)
-  local incarnation, lease_until, lease_seconds, load_seconds, seized, held, queued,
-    queued_seconds, last_request, patrolled_until = unpack_all(packed)
-  return {
+  local incarnation, lease_until, lease_seconds, load_seconds, seized, held, queued, again,
+    queued_seconds, last_request, patrolled_until, listed_until = unpack_all(packed)
+  return set_keys({
     id = id, incarnation = incarnation, lease_until = lease_until,
     lease_seconds = lease_seconds, load_seconds = load_seconds, seized = seized, held = held,
-    queued = queued, queued_seconds = queued_seconds, last_request = last_request,
-    patrolled_until = patrolled_until,
-  }
+    queued = queued, again = again, queued_seconds = queued_seconds, last_request = last_request,
+    patrolled_until = patrolled_until, listed_until = listed_until,
+  })
 end
 
 local function find_node(id)
@@ -39,11 +46,11 @@ end
 local function node_of_id(id)
   local node = find_node(id)
   if not node then
-    node = {
+    node = set_keys({
       id = id, incarnation = -1, lease_until = -INFINITY, lease_seconds = 0, load_seconds = 0,
-      seized = false, held = 0, queued = 0, queued_seconds = 0, last_request = { -1, -1 },
-      patrolled_until = -INFINITY,
-    }
+      seized = false, held = 0, queued = 0, again = 0, queued_seconds = 0,
+      last_request = { -1, -1 }, patrolled_until = -INFINITY, listed_until = INFINITY,
+    })
     nodes[id] = node
   end
   return node
@@ -55,15 +62,11 @@ end
 
 local function membership(node, now, incarnation)
   return answer(
-    "Membership",
-    "node", node.id,
-    "current", incarnation == nil or is_current(node, incarnation),
-    "up", now <= node.lease_until and not node.seized,
-    "incarnation", node.incarnation,
-    "queued", node.queued,
-    "load_seconds", node.load_seconds + node.queued_seconds,
-    "epoch", shard.epoch,
-    "told_seconds", node.load_seconds
+    "Membership", node.id,
+    incarnation == nil or is_current(node, incarnation),
+    now <= node.lease_until and not node.seized,
+    node.incarnation, node.queued, node.load_seconds + node.queued_seconds, shard.epoch,
+    node.load_seconds
   )
 end
 
@@ -78,26 +81,43 @@ local function unpack_stay(packed)
 end
 
 local function find_stay(node, task)
-  return unpack_stay(call("HGET", key("stays", node.id), task))
+  return unpack_stay(call("HGET", node.stays_key, task))
 end
 
 local function find_again(node, task)
-  return unpack_stay(call("HGET", key("again", node.id), task))
+  return node.again > 0 and unpack_stay(call("HGET", node.again_key, task))
+end
+
+local function put_again(node, task, ticket, entry, place)
+  node.again = node.again + call("HSET", node.again_key, task, pack(ticket, false, entry, place))
+end
+
+local function drop_again(node, task)
+  node.again = node.again - call("HDEL", node.again_key, task)
+end
+
+local function pack_stay(stay, is_held)
+  return pack(stay.ticket, is_held, stay.entry)
+end
+
+local function put_in_order(node, stay, is_held)
+  call("ZADD", node.order_key, (is_held and 0 or QUEUED) + next_place(), stay.task)
 end
 
 local function put_stay(node, stay, is_held)
-  call("HSET", key("stays", node.id), stay.task, pack(stay.ticket, is_held, stay.entry))
-  call("ZADD", key("order", node.id), (is_held and 0 or QUEUED) + next_place(), stay.task)
+  call("HSET", node.stays_key, stay.task, pack_stay(stay, is_held))
+  put_in_order(node, stay, is_held)
 end
 
 local function take_stay(node, task)
-  call("HDEL", key("stays", node.id), task)
-  call("ZREM", key("order", node.id), task)
+  call("HDEL", node.stays_key, task)
+  call("ZREM", node.order_key, task)
 end
 
+-- A stay that is not held has just been written.
 local function put_in_queue(node, stay)
-  put_stay(node, stay, false)
-  call("ZADD", key("queue", node.id), stay.entry[1], stay.task)
+  put_in_order(node, stay, false)
+  call("ZADD", node.queue_key, stay.entry[1], stay.task)
   node.queued = node.queued + 1
   node.queued_seconds = node.queued_seconds + stay.entry[4]
 end
@@ -109,23 +129,27 @@ end
 
 local function unqueue(node, stay)
   take_stay(node, stay.task)
-  call("ZREM", key("queue", node.id), stay.task)
+  call("ZREM", node.queue_key, stay.task)
   count_out_of_queue(node, stay)
 end
 
 -- Queue a task. If it is queued already, the new ticket replaces the old one.
 local function enqueue(node, entry, ticket)
   local stay = { entry = entry, ticket = ticket, task = entry[2] }
-  local known = find_stay(node, stay.task)
-  if known and known.is_held then
-    local again = find_again(node, stay.task)
-    local place = again and again.place or next_place()
-    call("HSET", key("again", node.id), stay.task, pack(ticket, false, entry, place))
+  local packed = pack_stay(stay, false)
+  if call("HSETNX", node.stays_key, stay.task, packed) == 1 then
+    put_in_queue(node, stay) -- as most often
     return
   end
-  if known then
-    unqueue(node, known)
+  local known = find_stay(node, stay.task)
+  if known.is_held then
+    local again = find_again(node, stay.task)
+    local place = again and again.place or next_place()
+    put_again(node, stay.task, ticket, entry, place)
+    return
   end
+  unqueue(node, known)
+  call("HSET", node.stays_key, stay.task, packed)
   put_in_queue(node, stay)
 end
 
@@ -135,11 +159,11 @@ local function claim(node, limit)
   if limit <= 0 or node.queued == 0 then
     return stays
   end
-  local popped, names = call("ZPOPMIN", key("queue", node.id), limit), {}
+  local popped, names = call("ZPOPMIN", node.queue_key, limit), {}
   for i = 1, #popped, 2 do
     names[#names + 1] = popped[i]
   end
-  for i, packed in ipairs(read_fields(key("stays", node.id), names)) do
+  for i, packed in ipairs(read_fields(node.stays_key, names)) do
     local stay = unpack_stay(packed)
     count_out_of_queue(node, stay)
     put_stay(node, stay, true)
@@ -154,7 +178,7 @@ local function release(node, task)
   node.held = node.held - 1
   local again = find_again(node, task)
   if again then
-    call("HDEL", key("again", node.id), task)
+    drop_again(node, task)
     enqueue(node, again.entry, again.ticket)
   end
 end
@@ -176,7 +200,7 @@ local function let_go(node, task, ticket)
   end
   local again = find_again(node, task)
   if again and is_meant(again) then
-    call("HDEL", key("again", node.id), task)
+    drop_again(node, task)
   end
   if is_meant(stay) then
     release(node, task)
@@ -185,7 +209,7 @@ end
 
 -- The first ``limit`` stays of one kind, in order.
 local function stays_between(node, from, to, limit)
-  local names = call("ZRANGEBYSCORE", key("order", node.id), from, to, "LIMIT", 0, limit)
+  local names = call("ZRANGEBYSCORE", node.order_key, from, to, "LIMIT", 0, limit)
   local stays = {}
   for i, task in ipairs(names) do
     stays[i] = find_stay(node, task)
@@ -202,7 +226,7 @@ local function queued_stays(node, limit)
 end
 
 local function again_stays(node)
-  local found, stays = call("HVALS", key("again", node.id)), {}
+  local found, stays = call("HVALS", node.again_key), {}
   for i, packed in ipairs(found) do
     stays[i] = unpack_stay(packed)
   end
@@ -213,8 +237,8 @@ end
 -- The first ``limit`` stays that are orphaned if this node is dead: held, then again, then queued.
 local function first_stays(node, limit)
   local stays = held_stays(node, limit)
-  for _, more in ipairs({ again_stays(node), queued_stays(node, limit) }) do
-    for _, stay in ipairs(more) do
+  for _, more in ipairs({ again_stays, queued_stays }) do
+    for _, stay in ipairs(#stays < limit and more(node, limit) or {}) do
       if #stays < limit then
         stays[#stays + 1] = stay
       end

@@ -12,7 +12,10 @@ end
 -- A renewal does not move the node's entry; a patrol that comes upon the entry does.
 local function list_lease(node)
   local due = math.max(node.lease_until, node.patrolled_until)
-  call("ZADD", key("leases"), "LT", due, node.id)
+  if due < node.listed_until then
+    node.listed_until = due
+    call("ZADD", key("leases"), due, node.id)
+  end
 end
 
 function rules.Join(op, now)
@@ -58,14 +61,7 @@ local function claimed(node, is_still_current, stays)
   for i, stay in ipairs(stays) do
     entries[i], tickets[i] = stay.entry, stay.ticket
   end
-  return answer(
-    "Claimed",
-    "node", node.id,
-    "current", is_still_current,
-    "entries", entries,
-    "tickets", tickets,
-    "left", node.queued
-  )
+  return answer("Claimed", node.id, is_still_current, entries, tickets, node.queued)
 end
 
 function rules.Claim(op)
@@ -128,11 +124,7 @@ end
 function rules.Probe(op, now)
   local node = find_node(op.node)
   if not node then
-    return answer(
-      "Membership",
-      "node", op.node, "current", false, "up", false, "incarnation", -1,
-      "queued", 0, "load_seconds", 0, "epoch", shard.epoch
-    )
+    return answer("Membership", op.node, false, false, -1, 0, 0, shard.epoch)
   end
   return membership(node, now)
 end

@@ -14,14 +14,7 @@ end
 
 local function findings(index, orphans, undelivered, suspects, is_due)
   return answer(
-    "Findings",
-    "shard", index,
-    "orphans", orphans,
-    "undelivered", undelivered,
-    "suspects", suspects,
-    "epoch", shard.epoch,
-    "recount_due", is_due,
-    "restored", shard.restored
+    "Findings", index, orphans, undelivered, suspects, shard.epoch, is_due, shard.restored
   )
 end
 
@@ -46,6 +39,7 @@ local function find_orphans(op, now)
     end
     call("ZREM", leases, first[1])
     local node = find_node(first[1])
+    node.listed_until = INFINITY
     local is_alive = math.max(node.lease_until, node.patrolled_until) >= now
     local has_tasks = node.held > 0 or node.queued > 0
     if not is_alive and has_tasks then
@@ -106,7 +100,7 @@ local function find_undelivered(op, now)
       record.generation,
       record.state,
       FINAL[record.state] and 0 or record.placement,
-      spec_of(record).children,
+      unpack_all(children_of(record)),
       known_copies(record),
       record.state == "complete" and record.winner or NOBODY,
     }
@@ -131,7 +125,7 @@ local function find_suspects(op, now)
     local attempt = record and record.attempts[name]
     if attempt then
       note_begun(name, task, now)
-      found[#found + 1] = { task, name, attempt.node, attempt.incarnation }
+      found[#found + 1] = { task, name, attempt[1], attempt[2] }
     end
   end
   return found
@@ -156,5 +150,5 @@ function rules.Recounted(op)
 end
 
 function rules.Tally(op)
-  return answer("Tallied", "shard", op.shard, "counts", shard.counts, "epoch", shard.epoch)
+  return answer("Tallied", op.shard, shard.counts, shard.epoch)
 end

@@ -15,7 +15,7 @@ end
 local function find_tools()
   call, pack = redis.call, cmsgpack.pack
   unpack_all, unpack_some = cmsgpack.unpack, cmsgpack.unpack_limit
-  concat, char = table.concat, string.char
+  concat, char, sub = table.concat, string.char, string.sub
 end
 
 local function open_shard(keys, shards)
