@@ -2,7 +2,7 @@
 
 import os
 from asyncio import IncompleteReadError
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -156,7 +156,9 @@ class PeerClient:
                 raise TransferFailed(f"{source} does not say how large {digest} is")
             yield OpenedFile(start + length, start, response.content)
 
-    async def fetch_batch(self, source: NodeId, digests: Sequence[str]) -> AsyncIterator[Frame]:
+    async def fetch_batch(
+        self, source: NodeId, digests: Sequence[str]
+    ) -> AsyncGenerator[Frame, None]:
         """Small files, in the order of their digests; their contents are still to be checked.
 
         Raises, also midway, TransferFailed if the node says no, and one of `BROKEN` if it says
