@@ -43,7 +43,7 @@ EXPECTED = {0, 100, 200, 201, 204, 206, 400, 404, 405, 408, 411, 413, 416, 417, 
 
 EXAMPLES: dict[Any, Any] = {str: "t1", int: 3, float: 0.5, bool: True}
 AT_ONCE = 200  # requests
-SHORT_SECONDS = 0.1  # for which the server waits for the rest of a request
+SHORT_SECONDS = 0.5  # for which the server waits for the rest of a request
 MEMORY_BYTES_MAX = 300 << 20  # that the server may grow by
 
 

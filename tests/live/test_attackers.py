@@ -35,7 +35,7 @@ from dataward.model.messages import Stop, WorkQueued
 
 DIGEST = "0" * 64
 A_MAIL = msgspec.msgpack.encode(Mail("n1", (WorkQueued(),)))
-SHORT_SECONDS = 0.2
+SHORT_SECONDS = 0.3
 ELSEWHERE = "127.0.0.2"  # another address of this machine
 
 MAY_ASK = {
@@ -123,13 +123,11 @@ def a_request(method: str, path: str, body: bytes = b"", *, more: str = "") -> b
 
 
 def quick(**given) -> ServerSettings:
-    """Settings of a server that waits for nobody long."""
+    """Settings of a server that waits for no body long."""
     return ServerSettings(
         **{
             "body_seconds": SHORT_SECONDS,
-            "idle_seconds": SHORT_SECONDS,
             "linger_seconds": SHORT_SECONDS,
-            "door": DoorSettings(handshake_seconds=SHORT_SECONDS),
             "files": FileSettings(chunk_seconds=SHORT_SECONDS),
             **given,
         }
@@ -507,7 +505,7 @@ def test_who_sends_headers_forever_is_cut_off(world):
             await asyncio.wait([answer], timeout=SHORT_SECONDS / 10)
         return await answer
 
-    assert against(world, attack) == b""
+    assert against(world, attack, quick(idle_seconds=1.0)) == b""
 
 
 def test_who_says_nothing_after_its_handshake_is_cut_off(world):
@@ -515,7 +513,7 @@ def test_who_says_nothing_after_its_handshake_is_cut_off(world):
         reader, _ = await target.connect()
         return await until_closed(reader)
 
-    assert against(world, attack) == b""
+    assert against(world, attack, quick(idle_seconds=1.0)) == b""
 
 
 @pytest.mark.parametrize("method_and_path", [("POST", mail_path(RUN)), ("PUT", f"/files/{DIGEST}")])

@@ -4,18 +4,26 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import pytest
 
-from conformance.both_worlds import a_world_of, as_input
+from conformance.both_worlds import a_spec, a_world_of, as_input
 from conformance.remote_world import HOST, RUN, RemoteWorld
 from dataward.live import remote_network
 from dataward.live.arriving import Arriving
 from dataward.live.peer_client import ClientSettings, PeerClient
+from dataward.model.answers import Begun
 from dataward.model.messages import Stop, WorkQueued
-from dataward.model.operations import InputFile
-from dataward.world import DiskFull, FiberCancelled, TransferFailed
+from dataward.model.operations import Copy, InputFile
+from dataward.model.seeds import seeded
+from dataward.node.depot import Depot, Staged
+from dataward.node.settings import NodeSettings
+from dataward.node.state import NodeState
+from dataward.node.store_client import StoreClient
+from dataward.stores.memory import MemoryStore
+from dataward.world import DiskFull, FiberCancelled, TransferFailed, World
 
 LARGE = os.urandom(1 << 20) * 8
 
@@ -349,6 +357,40 @@ def test_whoever_waits_for_a_batch_when_the_network_closes_is_told(world):
 
     assert [type(end) for end in world.run(close_amid())] == [TransferFailed] * 3
     assert nothing_came(world)
+
+
+def test_a_task_with_thousands_of_small_inputs_waits_for_few_requests(world):
+    """As a node's depot asks for them, which has a few transfers at a time otherwise."""
+    files = many(world, 3000)
+    batches = counting_batches(world)
+    spec = a_spec("reader", inputs=files)
+    copies = tuple(Copy(file.id, "n0", file.size_bytes, file.digest) for file in files)
+
+    async def bring() -> Staged:
+        node = World(
+            node="n1",
+            nodes=("n0", "n1"),
+            incarnation=1,
+            cores=1,
+            memory_bytes=inf,
+            kernel=world.kernel,
+            random=seeded(1, "n1"),
+            store=MemoryStore(world.kernel.now),
+            network=world.networks["n1"],
+            disk=world.disks["n1"],
+            runner=None,
+            emit=world.events.append,
+        )
+        settings = NodeSettings()
+        state = NodeState(node, settings)
+        store = StoreClient(node.store, node.kernel, node.random, settings)
+        depot = Depot(node, settings, store, state.outbox)
+        await depot.recover()
+        return await depot.bring(Begun(spec, 1, copies, {}))
+
+    assert world.run(bring()) == Staged(0, sum(file.size_bytes for file in files))
+    assert are_whole(world, files)
+    assert len(batches) <= 4
 
 
 # --- doubts --------------------------------------------------------------------------------------

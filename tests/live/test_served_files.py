@@ -361,3 +361,24 @@ def test_who_does_not_read_what_it_asked_for_is_cut_off(world):
         return served
 
     assert b" 200 " in world.run(ask())
+
+
+def test_who_puts_a_file_while_enough_are_taken_waits_its_turn_and_is_then_sent_away(world):
+    settings = ServerSettings(files=FileSettings(puts_max=1, turn_seconds=0.2))
+
+    async def put() -> bytes:
+        server = world.server("n0", credentials_of("n0"), settings)
+        port = await server.start(HOST)
+        _, slow = await connect(port)
+        slow.write(HALF_A_FILE)
+        await slow.drain()
+        reader, other = await connect(port)
+        other.write(HALF_A_FILE)
+        refused = await reader.readline()
+        for one in (slow, other):
+            one.close()
+        await server.close()
+        return refused
+
+    assert b" 503 " in world.run(put())
+    assert nothing_is_left(world)

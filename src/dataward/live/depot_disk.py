@@ -76,6 +76,7 @@ class DepotDisk:
         self._backlog = backlog
         self._own_word = f"copy-{os.urandom(4).hex()}"
         self._copies = 0
+        self._came = 0  # files that other nodes have sent, or began to send
         self._places: dict[FileId, Place] = dict(held)
         self._users: dict[str, int] = {}  # how many files are at this path
         for place in self._places.values():
@@ -259,10 +260,11 @@ class DepotDisk:
 
     def path_for_incoming(self) -> str:
         """A new path, on the depot's disk, for a file that another node sends."""
-        self._copies += 1
         incoming = f"{self.directory}/incoming"
-        os.makedirs(incoming, exist_ok=True)
-        return f"{incoming}/{self._own_word}-{self._copies}"
+        if not self._came:
+            os.makedirs(incoming, exist_ok=True)
+        self._came += 1
+        return f"{incoming}/{self._own_word}-in-{self._came}"
 
     def take_in(self, file: FileId, place: Place, owner: str) -> None:
         """Move a file that has come whole into the depot. Raises OSError."""

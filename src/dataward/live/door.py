@@ -20,8 +20,8 @@ PAUSE_SECONDS = 0.1  # after the system had no room for one more connection
 @dataclass(frozen=True, slots=True)
 class DoorSettings:
     handshake_seconds: float = 5.0  # whoever takes longer is cut off
-    handshakes_max: int = 256  # at once
-    handshakes_of_one_max: int = 64  # of these, of one address
+    handshakes_max: int = 1024  # at once; each takes some 50 kB
+    handshakes_of_one_max: int = 256  # of these, of one address
     connections_max: int = 4096  # whose handshake is over
     waiting_max: int = 1024  # which the system holds until they are accepted
 
@@ -85,6 +85,8 @@ class Door:
         settings, handshakes = self._settings, self._handshakes
         if self._count() >= settings.connections_max:
             return "too many connections are open"
+        if self._context is None:
+            return ""
         if handshakes.total() >= settings.handshakes_max:
             return "too many connections are being opened"
         if handshakes[address] >= settings.handshakes_of_one_max:

@@ -2,7 +2,7 @@
 
 import os
 from asyncio import IncompleteReadError
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -27,6 +27,7 @@ BROKEN = (aiohttp.ClientError, HTTPException, OSError, IncompleteReadError)
 """What a connection may end with that breaks off."""
 
 ASKED_MAX = 10_000  # digests in one question
+MAIL_CONNECTIONS_MAX = 8  # to one host, for the mail of all runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class PeerClient:
 
     async def open(self) -> None:
         # Mail has connections of its own: it must not wait for large files.
-        self._for_mail = self._session(0)
+        self._for_mail = self._session(0, of_one=MAIL_CONNECTIONS_MAX)
         self._for_files = self._session(self._settings.connections_max)
         self._downloads = Downloads(
             self._credentials.client_context if self._credentials else None,
@@ -77,10 +78,12 @@ class PeerClient:
             silent_seconds=self._settings.silent_seconds,
         )
 
-    def _session(self, connections_max: int) -> aiohttp.ClientSession:
+    def _session(self, connections_max: int, of_one: int = 0) -> aiohttp.ClientSession:
         context = self._credentials.client_context() if self._credentials else None
         connector = aiohttp.TCPConnector(
-            ssl=context if context is not None else True, limit=connections_max
+            ssl=context if context is not None else True,
+            limit=connections_max,
+            limit_per_host=of_one,
         )
         return aiohttp.ClientSession(connector=connector, auto_decompress=False)
 
@@ -153,7 +156,9 @@ class PeerClient:
                 raise TransferFailed(f"{source} does not say how large {digest} is")
             yield OpenedFile(start + length, start, response.content)
 
-    async def fetch_batch(self, source: NodeId, digests: Sequence[str]) -> AsyncIterator[Frame]:
+    async def fetch_batch(
+        self, source: NodeId, digests: Sequence[str]
+    ) -> AsyncGenerator[Frame, None]:
         """Small files, in the order of their digests; their contents are still to be checked.
 
         Raises, also midway, TransferFailed if the node says no, and one of `BROKEN` if it says

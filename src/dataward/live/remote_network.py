@@ -118,13 +118,15 @@ class RemoteNetwork:
             if place is None:
                 place = await self._fetch_alone(file.digest, source, path)
             self._disk.take_in(file.id, place, owner)
+            path = ""  # it is in the depot now
         except TransferFailed as failure:
             raise TransferFailed(f"{file.id!r} from {source}: {failure}") from failure
         except OSError as error:
             raise DiskFull(f"{file.id!r} cannot be written here: {error.strerror}") from error
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(path)  # unless it is in the depot now
+            if path:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
         return place.size_bytes
 
     async def _fetch_alone(self, digest: str, source: NodeId, path: str) -> Place:

@@ -40,6 +40,7 @@ class FileSettings:
     put_bytes_max: int = 1 << 40  # of one file
     chunk_seconds: float = 60.0  # for each MiB: whoever takes longer is cut off
     uploads_max: int = 16  # files and batches that are given at a time, to all hosts together
+    puts_max: int = 32  # files that are taken at a time
     turn_seconds: float = 5.0  # for which others wait for their turn; then they hear of 503
 
 
@@ -54,6 +55,7 @@ class ServedFiles:
         self._taken = taken
         self._settings = settings
         self._uploads = asyncio.Semaphore(settings.uploads_max)
+        self._puts = asyncio.Semaphore(settings.puts_max)
 
     def routes(self) -> list[Route]:
         everybody = frozenset(Role)
@@ -67,27 +69,21 @@ class ServedFiles:
             Route("POST", f"{FILES_PATH}/batch", self._give_batch, everybody),
         ]
 
-    def _found(self, digest: str) -> Place | None:
-        place = self._find(digest)
-        if place is None or not os.path.isfile(place.path):  # gone from the disk with nobody told
-            return None
-        return place
-
     # --- giving ----------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Wait until one more file or batch may be given, but not for long."""
+    async def _turn(self, places: asyncio.Semaphore) -> AsyncIterator[None]:
+        """Wait until one more file or batch may be given or taken, but not for long."""
         try:
             async with asyncio.timeout(self._settings.turn_seconds):
-                await self._uploads.acquire()
+                await places.acquire()
         except TimeoutError as error:
             headers = {"Retry-After": f"{self._settings.turn_seconds:.0f}"}
             raise web.HTTPServiceUnavailable(text="too many ask", headers=headers) from error
         try:
             yield
         finally:
-            self._uploads.release()
+            places.release()
 
     async def _tell_size(self, request: web.Request) -> web.Response:
         with self._opened(request) as file:
@@ -98,7 +94,7 @@ class ServedFiles:
         """The file with this digest, or the part of it that is asked for."""
         with self._opened(request) as file:
             part = _part_asked_for(request, os.fstat(file.fileno()).st_size)
-            async with self._turn():
+            async with self._turn(self._uploads):
                 response = web.StreamResponse(status=part.status, headers=part.headers())
                 await response.prepare(request)
                 async with _cut_off_at_last(request):
@@ -118,7 +114,7 @@ class ServedFiles:
         file.seek(part.start)
         for at in range(part.start, part.stop, CHUNK_BYTES):
             count = min(CHUNK_BYTES, part.stop - at)
-            chunk = await asyncio.shield(loop.run_in_executor(None, file.read, count))
+            chunk = await loop.run_in_executor(None, file.read, count)
             if len(chunk) != count:
                 raise ConnectionError("the file has become shorter")
             async with asyncio.timeout(self._settings.chunk_seconds):
@@ -126,8 +122,9 @@ class ServedFiles:
 
     async def _tell_which(self, request: web.Request) -> web.Response:
         """Those of a list of digests whose files are here."""
-        digests = await self._asked_for(request)
-        here = [digest for digest in digests if self._found(digest) is not None]
+        known = [(digest, self._find(digest)) for digest in await self._asked_for(request)]
+        loop = asyncio.get_running_loop()
+        here = await loop.run_in_executor(None, _still_there, known)
         return web.Response(body=encoded_digests(here))
 
     async def _give_batch(self, request: web.Request) -> web.StreamResponse:
@@ -136,7 +133,7 @@ class ServedFiles:
         if len(digests) > BATCH_MAX:
             raise web.HTTPRequestEntityTooLarge(BATCH_MAX, len(digests))
         loop = asyncio.get_running_loop()
-        async with self._turn():
+        async with self._turn(self._uploads):
             response = web.StreamResponse()
             await response.prepare(request)
             left = iter([(digest, self._find(digest)) for digest in digests])
@@ -157,17 +154,24 @@ class ServedFiles:
     async def _take(self, request: web.Request) -> web.Response:
         """Take a file in; one that is here already need not be sent."""
         digest, size_bytes = request.match_info["digest"], request.content_length
-        if self._found(digest) is not None:
+        if _still_there([(digest, self._find(digest))]):
             return web.Response(text="it is here")
         if size_bytes is None:
             raise web.HTTPLengthRequired(text="say how large the file is")
         if size_bytes > self._settings.put_bytes_max:
             raise web.HTTPRequestEntityTooLarge(self._settings.put_bytes_max, size_bytes)
-        await go_ahead(request)
-        try:
-            path = self._incoming()
-        except OSError as error:
-            raise web.HTTPInsufficientStorage(text=error.strerror) from error
+        async with self._turn(self._puts):
+            await go_ahead(request)
+            try:
+                await self._take_in(request, digest, size_bytes)
+            except TransferFailed as error:
+                raise web.HTTPUnprocessableEntity(text=str(error)) from error
+            except (DiskFull, OSError) as error:
+                raise web.HTTPInsufficientStorage(text=str(error)) from error
+        return web.Response(status=201)
+
+    async def _take_in(self, request: web.Request, digest: str, size_bytes: int) -> None:
+        path = self._incoming()
         try:
             with open(path, "xb", buffering=0) as beside:
                 arriving = Arriving(digest, beside)
@@ -175,14 +179,9 @@ class ServedFiles:
                 await self._receive(arriving, request)
             await asyncio.get_running_loop().run_in_executor(None, sync_path, path)
             self._taken(path, arriving.place(path).size_bytes, digest)
-        except TransferFailed as error:
-            raise web.HTTPUnprocessableEntity(text=str(error)) from error
-        except (DiskFull, OSError) as error:
-            raise web.HTTPInsufficientStorage(text=str(error)) from error
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(path)  # unless it was taken
-        return web.Response(status=201)
 
     async def _receive(self, arriving: Arriving, request: web.Request) -> None:
         """All bytes of a body: one chunk is hashed and written while the next one comes."""
@@ -235,6 +234,11 @@ class _Part:
         if self.is_asked_for:
             told["Content-Range"] = f"bytes {self.start}-{self.stop - 1}/{self.size_bytes}"
         return told
+
+
+def _still_there(known: Iterable[tuple[str, Place | None]]) -> list[str]:
+    """Those whose files have not gone from the disk with nobody told."""
+    return [digest for digest, place in known if place and os.path.isfile(place.path)]
 
 
 def _part_asked_for(request: web.Request, size_bytes: int) -> _Part:

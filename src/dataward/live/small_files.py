@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from blake3 import blake3
@@ -98,16 +98,17 @@ class SmallFiles:
         came_bytes = 0
         writing: asyncio.Future[None] = loop.create_future()
         writing.set_result(None)
-        frames = self._client.fetch_batch(source, [wanted.digest for wanted in batch])
+        asked = self._client.fetch_batch(source, [wanted.digest for wanted in batch])
         try:
             waiting = iter(batch)
-            async for frame in frames:
-                came.append(_Came(next(waiting), frame))
-                came_bytes += len(frame.content)
-                if came_bytes >= CHUNK_BYTES or len(came) >= WRITTEN_MAX:
-                    await writing
-                    writing = asyncio.ensure_future(_write_and_tell(came))
-                    came, came_bytes = [], 0
+            async with aclosing(asked) as frames:
+                async for frame in frames:
+                    came.append(_Came(next(waiting), frame))
+                    came_bytes += len(frame.content)
+                    if came_bytes >= CHUNK_BYTES or len(came) >= WRITTEN_MAX:
+                        await writing
+                        writing = asyncio.ensure_future(_write_and_tell(came))
+                        came, came_bytes = [], 0
         finally:
             await asyncio.wait([writing])
             await _write_and_tell(came)
