@@ -48,6 +48,7 @@ class Contestant:
 
 
 DATAWARD = Contestant("dataward", "on_dataward.py", package="dataward")
+ON_CLUSTER = Contestant("dataward, cluster of 2", "on_dataward_cluster.py", package="dataward")
 POOL = Contestant("ProcessPoolExecutor", "on_process_pool.py")
 SPAWN = Contestant("bare posix_spawn", "on_posix_spawn.py", workloads=("commands",))
 RAY = Contestant("Ray", "on_ray.py", "ray", "ray")
@@ -61,6 +62,7 @@ SNAKEMAKE = Contestant(
 )
 CONTESTANTS = (
     DATAWARD,
+    ON_CLUSTER,
     POOL,
     SPAWN,
     Contestant("executorlib", "on_executorlib.py", "executorlib", "executorlib"),
