@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,8 @@ from dataward.kernel.realtime import new_event_loop
 from dataward.live import depot_disk
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place, clear_incoming, files_in_depot
+from dataward.live.digest_index import DigestIndex
+from dataward.live.host_disk import CommitJournal, HostDisk
 from dataward.live.local_network import LocalNetwork, Wires
 from dataward.live.orders import Written
 from dataward.live.sandbox import place_in_depot, put_in_depot
@@ -222,6 +225,51 @@ class LiveWorld:
         self.plug.disk_is_full = False
 
 
+class HostWorld(LiveWorld):
+    """Disks of a run on hosts: each has an index of its files by content, and a journal."""
+
+    disk_keeps_a_journal = True
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.indexes = {node: DigestIndex() for node in NODES}
+        self.outcomes: list[tuple[str, dict[str, str], tuple[OutputFile, ...]]] = []
+        super().__init__(directory, monkeypatch)
+
+    def close(self) -> None:
+        for node in self.disks:
+            self._close_disk(node)
+        super().close()
+
+    def _close_disk(self, node: str) -> None:
+        disk = self.disks.get(node)
+        if isinstance(disk, HostDisk):
+            disk.close()
+            self._finish_backlog()
+
+    def _disk(self, node: str, held: dict[str, Place]) -> DepotDisk:
+        self._close_disk(node)
+        self.indexes[node] = DigestIndex()
+        for place in files_in_depot(self.directory / "depot" / node):
+            self.indexes[node].add(place)
+        return HostDisk(
+            self.directory / "depot" / node,
+            held,
+            self.indexes[node],
+            lambda: inf,
+            CommitJournal(self.directory / "commits" / node, self._backlog),
+            self._hash_threads,
+            self._sync_thread,
+            self._backlog,
+            lambda spec, read, wrote: self.outcomes.append((spec.id, dict(read), wrote)),
+        )
+
+    def leave(self, node: str, file: str, content: bytes) -> OutputFile:
+        left = super().leave(node, file, content)
+        for index in self.indexes.values():  # as if they were hosts of one machine
+            index.add(self.earlier[file])
+        return left
+
+
 class SimWorld:
     """Simulated machines under virtual time."""
 
@@ -309,11 +357,13 @@ class SimWorld:
 
 
 WORLDS = ("live", "simulated")
+ON_A_HOST = "on a host"
 
 
 def a_world(name: str, request: pytest.FixtureRequest, **types: type) -> LiveWorld | SimWorld:
     """A world of the kind named, closed after the test; ``types`` take the place of its own."""
-    return a_world_of(LiveWorld if name == "live" else SimWorld, request, **types)
+    kinds = {"live": LiveWorld, ON_A_HOST: HostWorld}
+    return a_world_of(kinds.get(name, SimWorld), request, **types)
 
 
 def a_world_of(kind: Any, request: pytest.FixtureRequest, **types: type) -> Any:

@@ -5,14 +5,23 @@ when: see `pulled_plug`. What `sync` makes safe is what tasks wrote here; a copy
 has its original elsewhere.
 
 `Disk.journal` reads so: a commit that the store acknowledged is remembered by the disk, or the
-store cannot forget it. The simulated disk does the first, and the depot's store the second.
+store cannot forget it. The simulated disk and that of a host do the first, the store of a depot on
+one machine the second.
 """
 
 from collections.abc import Callable
 
 import pytest
 
-from conformance.both_worlds import WORLDS, LiveWorld, SimWorld, a_spec, a_world, as_input
+from conformance.both_worlds import (
+    ON_A_HOST,
+    WORLDS,
+    LiveWorld,
+    SimWorld,
+    a_spec,
+    a_world,
+    as_input,
+)
 from conformance.store_cases import Asker, HandClock, a_task, run_alone
 from dataward.kernel import VirtualKernel
 from dataward.live.durability import SYNC_ALL_FILES
@@ -26,7 +35,7 @@ MANY = SYNC_ALL_FILES + 1
 RED = (AssertionError, pytest.fail.Exception, InputLost)  # what a test of this suite ends with
 
 
-@pytest.fixture(params=WORLDS)
+@pytest.fixture(params=[*WORLDS, ON_A_HOST])
 def world(request) -> World:
     return a_world(request.param, request)
 

@@ -138,7 +138,7 @@ class DepotDisk:
         )
 
     def recall(self, file: OutputFile, task: TaskId) -> bool:
-        place = self._earlier.get(file.id)
+        place = self._left_earlier(file)
         if place is None or place.digest != file.digest or not os.path.exists(place.path):
             return False
         if not place.outside and os.path.dirname(place.path) != self.directory:
@@ -154,6 +154,10 @@ class DepotDisk:
                 return False
         self._add(file.id, place, Provenance(task, True))
         return True
+
+    def _left_earlier(self, file: OutputFile) -> Place | None:
+        """Where an earlier run may have left a file."""
+        return self._earlier.get(file.id)
 
     async def _store_large(self, path: str) -> tuple[str, str]:
         loop = asyncio.get_running_loop()

@@ -107,6 +107,9 @@ class HostDisk(DepotDisk):
     def journalled(self) -> list[Commit]:
         return list(self._journal.commits)
 
+    def _left_earlier(self, file: OutputFile) -> Place | None:
+        return self._index.find(file.digest) if file.digest else None
+
     async def store_outputs(self, task: TaskSpec) -> tuple[OutputFile, ...]:
         read = {file.id: place.digest for file in task.inputs if (place := self.where(file.id))}
         outputs = await super().store_outputs(task)
