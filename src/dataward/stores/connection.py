@@ -112,7 +112,8 @@ class Server:
                 raise SettingError(
                     f"no safe connection to the store at {place} can be made ({why})"
                 ) from None
-            raise StoreUnavailable(f"the store at {place} does not answer ({error})") from error
+            said = str(error) or "it took too long"
+            raise StoreUnavailable(f"the store at {place} does not answer ({said})") from error
         except ResponseError as error:
             said = str(error)
             if said.startswith("MOVED "):

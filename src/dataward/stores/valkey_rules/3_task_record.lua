@@ -6,33 +6,44 @@
 -- kept: no answer tells of it.
 
 -- ``about`` is the part of a `Standing` that never changes, packed. Most tasks have nothing in the
--- fields from ``void_before`` on.
+-- fields from ``void_before`` on, and then these are left out.
 local function pack_task(record)
-  return pack(
+  local usual = pack(
     record.state, record.generation, record.waiting_for, record.about, record.backups_max,
     record.retries, record.places, record.attempts, record.holders, record.winner, record.placement,
     record.backups, record.heard_count, record.heard, record.inputs_count, record.inputs,
-    record.outputs, record.outbox, record.outbox_at, record.void_before, record.failures,
-    record.required, record.failed_parent, record.removed_parent, record.was_recalled,
-    record.is_spread, record.is_heard_apart
+    record.outputs, record.outbox, record.outbox_at
+  )
+  local is_odd = record.void_before or record.failures or record.required or record.failed_parent
+    or record.removed_parent or record.was_recalled or record.is_spread or record.is_heard_apart
+  if not is_odd then
+    return usual
+  end
+  return usual .. pack(
+    true, record.void_before, record.failures, record.required, record.failed_parent,
+    record.removed_parent, record.was_recalled, record.is_spread, record.is_heard_apart
   )
 end
 
 local function unpack_task(id, packed)
   local state, generation, waiting_for, about, backups_max, retries, places, attempts, holders,
     winner, placement, backups, heard_count, heard, inputs_count, inputs, outputs, outbox, outbox_at,
-    void_before, failures, required, failed_parent, removed_parent, was_recalled, is_spread,
+    is_odd, void_before, failures, required, failed_parent, removed_parent, was_recalled, is_spread,
     is_heard_apart = unpack_all(packed)
-  return {
+  local record = {
     id = id, state = state, generation = generation, waiting_for = waiting_for, about = about,
     backups_max = backups_max, retries = retries, places = places, attempts = attempts,
-    holders = holders,
-    winner = winner, placement = placement, backups = backups, heard_count = heard_count,
-    heard = heard, inputs_count = inputs_count, inputs = inputs, outputs = outputs,
-    outbox = outbox, outbox_at = outbox_at, void_before = void_before, failures = failures,
-    required = required, failed_parent = failed_parent, removed_parent = removed_parent,
-    was_recalled = was_recalled, is_spread = is_spread, is_heard_apart = is_heard_apart,
+    holders = holders, winner = winner, placement = placement, backups = backups,
+    heard_count = heard_count, heard = heard, inputs_count = inputs_count, inputs = inputs,
+    outputs = outputs, outbox = outbox, outbox_at = outbox_at,
   }
+  if is_odd then
+    record.void_before, record.failures, record.required = void_before, failures, required
+    record.failed_parent, record.removed_parent = failed_parent, removed_parent
+    record.was_recalled, record.is_spread = was_recalled, is_spread
+    record.is_heard_apart = is_heard_apart
+  end
+  return record
 end
 
 local function packed_spec(id)
