@@ -64,6 +64,8 @@ def test_every_pair_comes_once_and_kinds_with_few_points_come_early() -> None:
         PointKind.MESSAGE: 2 + 1,
         PointKind.DOUBLE: 2 + 1,
         PointKind.REMOVE: 4 * (39 + 38),
+        PointKind.LEAVE: 2 * (39 + 38),
+        PointKind.JOIN: 39 + 38,
     }
     assert set(kinds[:12]) == set(kinds)
     assert PointKind.MESSAGE not in kinds[24:]
