@@ -113,10 +113,12 @@ class Members(list[NodeId]):
         self._watchers.append(on_change)
 
     def become(self, nodes: Iterable[NodeId]) -> None:
-        """Have these nodes instead; who has a hold of the list sees them at once."""
+        """Have these nodes instead; who has a hold of the list sees them at once.
+
+        An empty list changes nothing: all have left, or whoever says so has lost them.
+        """
         new = list(dict.fromkeys(nodes))
-        assert new, "a run always has a node"
-        if new == self:
+        if not new or new == self:
             return
         if self._first is None:
             self._first = frozenset(self)

@@ -64,9 +64,11 @@ def test_every_pair_comes_once_and_kinds_with_few_points_come_early() -> None:
         PointKind.MESSAGE: 2 + 1,
         PointKind.DOUBLE: 2 + 1,
         PointKind.REMOVE: 4 * (39 + 38),
+        PointKind.LEAVE: 2 * (39 + 38),
+        PointKind.JOIN: 39 + 38,
     }
-    assert set(kinds[:12]) == set(kinds)
-    assert PointKind.MESSAGE not in kinds[24:]
+    assert set(kinds[:15]) == set(kinds)
+    assert PointKind.MESSAGE not in kinds[30:]
 
 
 def test_what_failed_alone_is_in_no_pair() -> None:

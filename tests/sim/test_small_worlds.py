@@ -67,6 +67,28 @@ def test_a_node_whose_renewal_is_forgotten_may_be_taken_for_dead() -> None:
     assert not try_world(*world).problem
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "diamond,2,leave n1@12+leave n0@35",  # nobody is left
+        "diamond,2,leave n0@15+leave n1@16",  # each sends its tasks to the other
+        "fan,2,leave n0@1+leave n1@56",
+    ],
+)
+def test_all_nodes_may_leave_and_come_back(text: str) -> None:
+    assert not try_world(*parse_world(text, "dataward")).problem
+
+
+@pytest.mark.parametrize("kind", [PointKind.LEAVE, PointKind.JOIN])
+def test_under_dataward_a_node_leaves_or_joins_at_every_call(kind: PointKind) -> None:
+    calm = try_world(SmallWorld("fan", 2, "dataward"))
+
+    tried = [try_world(w, f) for w, f in single_faults(calm) if f[0].track.kind is kind]
+
+    assert len(tried) > 40
+    assert [f"{one}: {one.problem}" for one in tried if one.problem] == []
+
+
 def test_a_world_replays_exactly_from_its_text() -> None:
     tried = try_world(*parse_world("diamond,2,answer@17+crash n1@140", "adage"))
 

@@ -82,6 +82,7 @@ class Trouble:
     spoils: int = 0
     late: int = 0  # nodes that came later than the others
     left: int = 0  # nodes that left on purpose
+    deserted: int = 0  # of those: with no other member there to hand anything over to
     lost_messages: int = 0
     failed_calls: int = 0
     died: int = 0  # attempts that went with their node in a crash
@@ -192,6 +193,13 @@ class HealingTally:
         elif isinstance(event, FaultInjected) and event.kind in _COUNTED:
             name = _COUNTED[event.kind]
             setattr(self._trouble, name, getattr(self._trouble, name) + 1)
+            if name == "left":
+                self._trouble.deserted += not self._has_others(event.where)
+
+    def _has_others(self, node: str) -> bool:
+        machines = self.simulation.machines
+        present = self.simulation.census.present
+        return any(machines[other].up for other in present if other != node)
 
     def _on_began(self, event: AttemptBegan) -> None:
         if not event.replica:

@@ -28,8 +28,11 @@ class HealedRun:
 
     @property
     def deaths(self) -> int:
-        """How often a node lost all that it held, by a crash or with its lease."""
-        return self.trouble.crashes + self.healing.leases_lost
+        """How often a node lost all that it held, by a crash or with its lease.
+
+        The last two nodes that leave may both find nobody: one sends what it has to the other.
+        """
+        return self.trouble.crashes + self.healing.leases_lost + 2 * self.trouble.deserted
 
     @property
     def given_up(self) -> int:
@@ -96,11 +99,12 @@ def taken_again(run: HealedRun) -> float:
 
     A task that had to wait anew, or whose parent ran again, or whose shard forgot where it is, is
     queued at its dead node once more; what was not answered is repeated; so is what a node had
-    begun to take over when it died.
+    begun to take over when it died. While all leave, their patrols send tasks to those that have.
     """
     trouble = run.trouble
     ended = trouble.died + run.given_up + trouble.postponed
     anew = run.healing.leases_lost + trouble.forgets + max(run.deaths - 1, 0)
+    anew += 2 * trouble.deserted
     anew += run.healing.reopened > 0
     return 2 * ended + run.tasks * anew + run.deaths * trouble.failed_calls
 

@@ -185,6 +185,8 @@ class Script(Interference):
 
     def _join(self, node: NodeId) -> None:
         simulation = self._simulation
+        if simulation.machines[node].node is not None:
+            return  # it is there already
         simulation.emit(FaultInjected(simulation.kernel.now(), "late", node))
         simulation.boot(node)
 
