@@ -69,6 +69,7 @@ class Rig:
         self.laptop.stop_store()
         self.reap()
         if self.has_small_disk:
+            shutil.copytree(self.small_depot, self.path / "small-depot", dirs_exist_ok=True)
             subprocess.run(["umount", "-l", str(self.small_depot)], check=False)
 
     def visitor(self, role: str = "submit") -> Visitor:

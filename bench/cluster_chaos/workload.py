@@ -12,7 +12,7 @@ from dataward.generate import generate, make_runnable, write_inputs
 from dataward.model.workflow import FileId, TaskId, Workflow
 
 SHAPES = ("montage", "cybershake", "epigenomics", "inspiral", "sipht")
-TASKS = (20, 32)
+TASKS = (24, 36)
 TASK_SECONDS = (0.0, 0.1)  # on average; drawn for each workflow
 FILE_BYTES = 20_000  # on average
 

@@ -113,7 +113,9 @@ class Gateway:
             shards=new.shards,
         )
         with _store_needed():
-            return _answer(await self._host.registry.add_run(run))
+            added = await self._host.registry.add_run(run)
+        self._host.note_run(added)
+        return _answer(added)
 
     async def _run_facts(self, request: web.Request) -> web.Response:
         """How a run stands; with ``wait``, at the latest when it has ended, or after so long."""

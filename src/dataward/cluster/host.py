@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 
 NEWS_SECONDS = 30.0  # how long to wait for news before looking anyway
 RETRY_SECONDS = 1.0
+RETRY_SECONDS_MAX = 30.0
+START_SECONDS = 120.0  # for which a host that starts waits for its store
 END_SECONDS = 0.5
 OUTCOMES_SECONDS = 1.0  # outcomes are told to the store in batches
 
@@ -86,6 +88,8 @@ class Host:
         self.changed = asyncio.Event()  # set and cleared whenever members or runs have changed
         self._tending: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
+        self._failed = asyncio.Event()  # a run has ended here by a fault
+        self._server_run = ""  # the registry's server process, as last seen
         self._outcomes: dict[str, bytes] = {}
         self.index = DigestIndex()
         self.address = ""
@@ -141,7 +145,7 @@ class Host:
         self.registry = registry
         hash_threads = ThreadPoolExecutor(4, "dataward-hash")
         sync_thread = ThreadPoolExecutor(1, "dataward-sync")
-        backlog = Backlog()
+        backlog = Backlog(on_error=lambda error: log.warning("%s", error))
         work = settings.depot / "work"
         end_leftovers(work)
         pool = RunnerPool(work, settings.slots)
@@ -158,13 +162,14 @@ class Host:
         try:
             port = await server.start(settings.listen, settings.port)
             self.address = settings.address or f"{_own_name(settings.listen)}:{port}"
+            incarnation, clock_ahead_seconds = await self._greet(registry)
             self.parts = HostParts(
                 node=settings.node,
                 cluster=self._access.cluster,
                 depot=settings.depot,
                 slots=settings.slots,
                 memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-                incarnation=await self._next_incarnation(registry),
+                incarnation=incarnation,
                 lease_seconds=settings.lease_seconds,
                 index=self.index,
                 pool=pool,
@@ -174,18 +179,18 @@ class Host:
                 hash_threads=hash_threads,
                 sync_thread=sync_thread,
                 backlog=backlog,
-                clock_ahead_seconds=await registry.now() - monotonic(),
+                clock_ahead_seconds=clock_ahead_seconds,
                 remember=self._outcomes.__setitem__,
                 spoil=self._spoil,
                 fetch_part=self.fetch_part,
             )
-            await registry.renew(self.as_member(), settings.lease_seconds)
             loops = [
                 asyncio.create_task(loop, name=name)
                 for name, loop in (
                     ("renew", self._keep_renewing()),
                     ("news", self._follow_news()),
                     ("outcomes", self._tell_outcomes()),
+                    ("begin again", self._begin_failed_again()),
                 )
             ]
             if on_ready is not None:
@@ -222,6 +227,21 @@ class Host:
             draining=self.is_draining,
         )
 
+    async def _greet(self, registry: Registry) -> tuple[int, float]:
+        """This host's incarnation, and how far the store's clock is ahead, once the store answers.
+
+        A store may be starting, or failing over. Raises StoreUnavailable if it takes too long.
+        """
+        until = monotonic() + START_SECONDS
+        while True:
+            try:
+                return await self._next_incarnation(registry), await registry.now() - monotonic()
+            except StoreUnavailable as error:
+                if monotonic() > until:
+                    raise
+                log.warning("%s", error)
+            await asyncio.sleep(RETRY_SECONDS)
+
     async def _next_incarnation(self, registry: Registry) -> int:
         """One more than ever before: by the depot, and by the registry if the depot is new."""
         path = self._settings.depot / "incarnation"
@@ -235,11 +255,11 @@ class Host:
     async def _keep_renewing(self) -> None:
         settings = self._settings
         while True:
-            await asyncio.sleep(settings.lease_seconds / 3)
             try:
                 await self.registry.renew(self.as_member(), settings.lease_seconds)
             except StoreUnavailable as error:
                 log.warning("%s", error)
+            await asyncio.sleep(settings.lease_seconds / 3)
 
     async def _follow_news(self) -> None:
         position = ""
@@ -249,7 +269,7 @@ class Host:
                     position = await self.registry.news("", 0.0)
                 await self._look()
                 position = await self.registry.news(position, NEWS_SECONDS)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, OSError) as error:  # of the disk: it may have room later
                 log.warning("%s", error)
                 position = ""
                 await asyncio.sleep(RETRY_SECONDS)
@@ -276,7 +296,14 @@ class Host:
         self.changed.clear()
 
     async def _tell_again(self) -> None:
-        """Tell a registry that has lost everything of the runs that go on here."""
+        """Tell a registry that has lost everything, or a little, of the runs that go on here."""
+        server_run = await self.registry.server_run()
+        if self._server_run and self._server_run != server_run:
+            # It may not have heard of the last runs, of which those hosts know that were told.
+            for run in self.runs.values():
+                if run.state is RunState.RUNNING:
+                    await self.registry.add_run(run)
+        self._server_run = server_run
         path = self._settings.depot / "registry"
         known = path.read_text() if path.exists() else ""
         birth = await self.registry.birth()
@@ -290,8 +317,9 @@ class Host:
             replace_content(path, birth.encode())
 
     def _begin(self, run: ClusterRun) -> None:
-        here = self.here[run.name] = RunHere(self.parts, run, self.present)
+        here = RunHere(self.parts, run, self.present, self._failed.set)
         here.start()
+        self.here[run.name] = here
         if self._settings.node in run.keepers:
             keeper = self.keepers[run.name] = Keeper(self.parts, self.registry, here)
             tending = asyncio.create_task(keeper.tend(self.members), name=f"keep {run.name}")
@@ -299,7 +327,7 @@ class Host:
 
     async def _end(self, here: RunHere) -> None:
         name = here.run.name
-        del self.here[name]
+        self.here.pop(name, None)
         self.keepers.pop(name, None)
         tending = self._tending.pop(name, None)
         await here.stop()
@@ -308,7 +336,38 @@ class Host:
         run = self.runs.get(name)
         if run is not None:
             here.directory.make(run)
-        await self._tell_outcomes_now()
+        with suppress(StoreUnavailable):  # they are told again
+            await self._tell_outcomes_now()
+
+    async def _begin_failed_again(self) -> None:
+        """A fault that ended a run here, as a full disk, may have gone: begin the run again."""
+        pause = RETRY_SECONDS
+        while True:
+            try:
+                await asyncio.wait_for(self._failed.wait(), RETRY_SECONDS_MAX * 2)
+            except TimeoutError:
+                pause = RETRY_SECONDS  # it has been well for a while
+                continue
+            self._failed.clear()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RETRY_SECONDS_MAX)
+            for name, here in list(self.here.items()):
+                if here.failure is None:
+                    continue
+                try:
+                    await self._end(here)
+                    run = self.runs.get(name)
+                    is_wanted = run is not None and run.state is RunState.RUNNING
+                    if is_wanted and name not in self.here and not self.is_draining:
+                        self._begin(self.runs[name])
+                except OSError as error:
+                    log.warning("%s", error)
+                    self.here.setdefault(name, here)
+                    self._failed.set()
+
+    def note_run(self, run: ClusterRun) -> None:
+        """Know of a run that somebody has submitted here, should the registry forget it."""
+        self.runs.setdefault(run.name, run)
 
     def leads(self, run: ClusterRun) -> bool:
         return leader_of(run, self.present) == self._settings.node

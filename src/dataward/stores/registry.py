@@ -53,6 +53,14 @@ class Registry:
         await self._connection.send(self._tag, "SET", key, token_hex(8), "NX")
         return str((await self._connection.send(self._tag, "GET", key)).decode())
 
+    async def server_run(self) -> str:
+        """The server process that answers: another one, after a restart or a failover.
+
+        It may have lost what the one before it had acknowledged last.
+        """
+        told = await self._connection.send(self._tag, "INFO", "server")
+        return str(told["run_id"])
+
     # --- hosts -----------------------------------------------------------------------------------
 
     async def renew(self, member: Member, lease_seconds: float) -> None:
