@@ -16,9 +16,10 @@ from typing import Any
 
 from dataward.cluster.access import Access
 from dataward.cluster.gateway import Gateway
+from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.keeper import Keeper, leader_of
 from dataward.cluster.outcome_keys import KEEP_SECONDS
-from dataward.cluster.run_here import HostParts, RunDirectoryHere, RunHere
+from dataward.cluster.run_here import INCARNATIONS, HostParts, RunDirectoryHere, RunHere
 from dataward.errors import SettingError
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import Place, clear_incoming
@@ -110,6 +111,10 @@ class Host:
         """End at once; what runs here is run again elsewhere."""
         self._stop.set()
 
+    async def stopped(self) -> None:
+        """Wait until this host has been told to stop."""
+        await self._stop.wait()
+
     def drain(self) -> None:
         """Begin nothing more, let what runs end, hand over what others need, and end."""
         if not self.is_draining:
@@ -159,6 +164,7 @@ class Host:
             routes=Gateway(self).routes(),
         )
         await client.open()
+        self._watch = HostWatch(settings.node, credentials, self._on_gone)
         try:
             port = await server.start(settings.listen, settings.port)
             self.address = settings.address or f"{_own_name(settings.listen)}:{port}"
@@ -201,6 +207,7 @@ class Host:
             for over in done - {stop}:
                 over.result()  # raises what ended it
         finally:
+            await self._watch.close()
             for here in list(self.here.values()):
                 await here.stop()
             await _end_all(list(self._tending.values()))
@@ -280,6 +287,7 @@ class Host:
         present = {member.node: member for member in self.members if not member.draining}
         if not self.is_draining:
             present.setdefault(self._settings.node, self.as_member())
+        self._watch.follow(self.members)
         self.present = sorted(present)
         for here in self.here.values():
             here.members.become(self.present)
@@ -368,6 +376,18 @@ class Host:
     def note_run(self, run: ClusterRun) -> None:
         """Know of a run that somebody has submitted here, should the registry forget it."""
         self.runs.setdefault(run.name, run)
+
+    async def _on_gone(self, member: Member) -> None:
+        """Have others take over at once from a host whose process has ended.
+
+        Should it live after all, it finds itself fenced, as if its lease had expired.
+        """
+        log.warning("%s has gone: nobody listens at %s", member.node, member.address)
+        for here in self.here.values():
+            if here.node is not None:
+                here.node.give_up(member.node, (member.incarnation + 1) * INCARNATIONS)
+        with suppress(StoreUnavailable):  # last: the news of it may end this very watch
+            await self.registry.drop(member)
 
     def leads(self, run: ClusterRun) -> bool:
         return leader_of(run, self.present) == self._settings.node

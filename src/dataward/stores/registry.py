@@ -71,6 +71,10 @@ class Registry:
     async def leave(self, node: NodeId) -> None:
         await self._call("leave", node)
 
+    async def drop(self, member: Member) -> None:
+        """Have a member leave that was seen to have ended, unless it has begun again since."""
+        await self._call("drop", member.node, msgspec.msgpack.encode(member))
+
     async def members(self) -> list[Member]:
         """Those whose leases have not run out, by name."""
         found = [_read(packed, Member) for packed in await self._call("members")]
@@ -181,7 +185,7 @@ class Registry:
 def library() -> ServerFunctions:
     rules = (files("dataward.stores") / "registry.lua").read_text("utf-8")
     functions = (
-        *("renew", "leave", "members", "next_incarnation"),
+        *("renew", "leave", "drop", "members", "next_incarnation"),
         *("add_run", "end_run", "set_keepers", "drop_run", "look"),
     )
     return ServerFunctions("registry", rules, {each: f"callback={each}" for each in functions})
