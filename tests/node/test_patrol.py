@@ -20,6 +20,7 @@ from dataward.model.operations import (
     Notify,
     Operation,
     Patrol,
+    Probe,
     Recount,
     Recounted,
     Seize,
@@ -115,6 +116,41 @@ def test_orphans_are_fenced_first_queued_elsewhere_second_and_forgotten_last() -
     assert place.queue_of("n0") == ["t"]
     assert [event.occasion for event in place.told(TaskPlaced)] == [Occasion.ORPHANED]
     assert place.told(TaskTakenOver) == [TaskTakenOver(0.0, "t", "n1", 1)]
+
+
+def test_a_node_that_is_known_to_have_ended_is_given_up_before_its_lease_expires() -> None:
+    place = Place()
+    place.have(Submit(a_task("t", preferred="n1")))
+    place.join("n1", incarnation=5)
+    place.have(Enqueue("n1", (a_queue_entry("t"),)))
+
+    place.do(place.patrol.give_up("n1", 6))
+    place.pass_time()
+
+    assert place.asked(TakeOver) == [TakeOver("t", "n1", 5)]
+    assert place.queue_of("n1") == []
+    assert place.queue_of("n0") == ["t"]
+
+
+def test_a_node_that_has_begun_again_is_not_given_up() -> None:
+    place = Place()
+    place.have(Submit(a_task("t", preferred="n1")))
+    place.join("n1", incarnation=6)
+    place.have(Enqueue("n1", (a_queue_entry("t"),)))
+
+    place.do(place.patrol.give_up("n1", 6))
+    place.pass_time()
+
+    assert place.asked(TakeOver) == []
+    assert place.queue_of("n1") == ["t"]
+
+
+def test_a_node_that_never_joined_is_not_given_up() -> None:
+    place = Place()
+
+    place.do(place.patrol.give_up("n1", 6))
+
+    assert [type(op) for op in place.log] == [Probe]
 
 
 def test_only_the_stays_that_were_found_are_forgotten() -> None:

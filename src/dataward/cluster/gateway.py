@@ -26,6 +26,7 @@ from dataward.cluster.exchange import (
     TaskFacts,
     WrittenFile,
 )
+from dataward.cluster.host_watch import ALIVE_PATH
 from dataward.cluster.run_here import RunDirectoryHere
 from dataward.errors import DatawardError
 from dataward.live.credentials import Role
@@ -62,6 +63,7 @@ class Gateway:
         run = f"/runs/{{run:{RUN_NAME}}}"
         return [
             Route("GET", "/cluster", self._facts, EVERYBODY),
+            Route("GET", ALIVE_PATH, self._alive, NODES),
             Route("POST", "/runs", self._add_run, SUBMITTERS),
             Route("GET", run, self._run_facts, EVERYBODY),
             Route("GET", f"{run}/events", self._events, EVERYBODY),
@@ -85,6 +87,13 @@ class Gateway:
                 host.parts.cluster, host.parts.node, tuple(host.members), tuple(runs), self._now()
             )
         )
+
+    async def _alive(self, request: web.Request) -> web.StreamResponse:
+        """Nothing, for as long as this host lives: whoever asks wants to see the connection end."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await self._host.stopped()
+        return response
 
     def _now(self) -> float:
         return monotonic() + self._host.parts.clock_ahead_seconds
@@ -113,7 +122,9 @@ class Gateway:
             shards=new.shards,
         )
         with _store_needed():
-            return _answer(await self._host.registry.add_run(run))
+            added = await self._host.registry.add_run(run)
+        self._host.note_run(added)
+        return _answer(added)
 
     async def _run_facts(self, request: web.Request) -> web.Response:
         """How a run stands; with ``wait``, at the latest when it has ended, or after so long."""

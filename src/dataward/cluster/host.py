@@ -17,10 +17,11 @@ from typing import Any
 
 from dataward.cluster.access import Access
 from dataward.cluster.gateway import Gateway
+from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.keeper import Keeper, leader_of
 from dataward.cluster.leftovers import leftovers
 from dataward.cluster.outcome_keys import KEEP_SECONDS
-from dataward.cluster.run_here import HostParts, RunDirectoryHere, RunHere
+from dataward.cluster.run_here import INCARNATIONS, HostParts, RunDirectoryHere, RunHere
 from dataward.errors import SettingError
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import Place, clear_incoming
@@ -49,6 +50,8 @@ RETRY_SECONDS = 1.0
 DISK_SHARE = 0.95  # of what the disk has, if nobody says how much the depot may hold
 ROOM_SECONDS = 1.0
 ROOM_SHARE = 0.8  # of the capacity: beyond that, what ended runs have left goes
+RETRY_SECONDS_MAX = 30.0
+START_SECONDS = 120.0  # for which a host that starts waits for its store
 END_SECONDS = 0.5
 OUTCOMES_SECONDS = 1.0  # outcomes are told to the store in batches
 
@@ -91,6 +94,8 @@ class Host:
         self.changed = asyncio.Event()  # set and cleared whenever members or runs have changed
         self._tending: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
+        self._failed = asyncio.Event()  # a run has ended here by a fault
+        self._server_run = ""  # the registry's server process, as last seen
         self._outcomes: dict[str, bytes] = {}
         self._room_bytes = inf
         self.index = DigestIndex()
@@ -111,6 +116,10 @@ class Host:
     def stop(self) -> None:
         """End at once; what runs here is run again elsewhere."""
         self._stop.set()
+
+    async def stopped(self) -> None:
+        """Wait until this host has been told to stop."""
+        await self._stop.wait()
 
     def drain(self) -> None:
         """Begin nothing more, let what runs end, hand over what others need, and end."""
@@ -147,7 +156,7 @@ class Host:
         self.registry = registry
         hash_threads = ThreadPoolExecutor(4, "dataward-hash")
         sync_thread = ThreadPoolExecutor(1, "dataward-sync")
-        backlog = Backlog()
+        backlog = Backlog(on_error=lambda error: log.warning("%s", error))
         work = settings.depot / "work"
         end_leftovers(work)
         pool = RunnerPool(work, settings.slots)
@@ -161,16 +170,18 @@ class Host:
             routes=Gateway(self).routes(),
         )
         await client.open()
+        self._watch = HostWatch(settings.node, credentials, self._on_gone)
         try:
             port = await server.start(settings.listen, settings.port)
             self.address = settings.address or f"{_own_name(settings.listen)}:{port}"
+            incarnation, clock_ahead_seconds = await self._greet(registry)
             self.parts = HostParts(
                 node=settings.node,
                 cluster=self._access.cluster,
                 depot=settings.depot,
                 slots=settings.slots,
                 memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-                incarnation=await self._next_incarnation(registry),
+                incarnation=incarnation,
                 lease_seconds=settings.lease_seconds,
                 index=self.index,
                 pool=pool,
@@ -180,12 +191,11 @@ class Host:
                 hash_threads=hash_threads,
                 sync_thread=sync_thread,
                 backlog=backlog,
-                clock_ahead_seconds=await registry.now() - monotonic(),
+                clock_ahead_seconds=clock_ahead_seconds,
                 remember=self._outcomes.__setitem__,
                 spoil=self._spoil,
                 fetch_part=self.fetch_part,
             )
-            await registry.renew(self.as_member(), settings.lease_seconds)
             loops = [
                 asyncio.create_task(loop, name=name)
                 for name, loop in (
@@ -193,6 +203,7 @@ class Host:
                     ("news", self._follow_news()),
                     ("outcomes", self._tell_outcomes()),
                     ("room", self._keep_room()),
+                    ("begin again", self._begin_failed_again()),
                 )
             ]
             if on_ready is not None:
@@ -203,6 +214,7 @@ class Host:
             for over in done - {stop}:
                 over.result()  # raises what ended it
         finally:
+            await self._watch.close()
             for here in list(self.here.values()):
                 await here.stop()
             await _end_all(list(self._tending.values()))
@@ -229,6 +241,21 @@ class Host:
             draining=self.is_draining,
         )
 
+    async def _greet(self, registry: Registry) -> tuple[int, float]:
+        """This host's incarnation, and how far the store's clock is ahead, once the store answers.
+
+        A store may be starting, or failing over. Raises StoreUnavailable if it takes too long.
+        """
+        until = monotonic() + START_SECONDS
+        while True:
+            try:
+                return await self._next_incarnation(registry), await registry.now() - monotonic()
+            except StoreUnavailable as error:
+                if monotonic() > until:
+                    raise
+                log.warning("%s", error)
+            await asyncio.sleep(RETRY_SECONDS)
+
     async def _next_incarnation(self, registry: Registry) -> int:
         """One more than ever before: by the depot, and by the registry if the depot is new."""
         path = self._settings.depot / "incarnation"
@@ -242,11 +269,11 @@ class Host:
     async def _keep_renewing(self) -> None:
         settings = self._settings
         while True:
-            await asyncio.sleep(settings.lease_seconds / 3)
             try:
                 await self.registry.renew(self.as_member(), settings.lease_seconds)
             except StoreUnavailable as error:
                 log.warning("%s", error)
+            await asyncio.sleep(settings.lease_seconds / 3)
 
     async def _follow_news(self) -> None:
         position = ""
@@ -256,7 +283,7 @@ class Host:
                     position = await self.registry.news("", 0.0)
                 await self._look()
                 position = await self.registry.news(position, NEWS_SECONDS)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, OSError) as error:  # of the disk: it may have room later
                 log.warning("%s", error)
                 position = ""
                 await asyncio.sleep(RETRY_SECONDS)
@@ -268,6 +295,7 @@ class Host:
         if not self.is_draining:
             present.setdefault(self._settings.node, self.as_member())
         self.present = sorted(present) or [self._settings.node]
+        self._watch.follow(self.members)
         for here in self.here.values():
             here.members.become(self.present)
         await self._tell_again()
@@ -283,7 +311,14 @@ class Host:
         self.changed.clear()
 
     async def _tell_again(self) -> None:
-        """Tell a registry that has lost everything of the runs that go on here."""
+        """Tell a registry that has lost everything, or a little, of the runs that go on here."""
+        server_run = await self.registry.server_run()
+        if self._server_run and self._server_run != server_run:
+            # It may not have heard of the last runs, of which those hosts know that were told.
+            for run in self.runs.values():
+                if run.state is RunState.RUNNING:
+                    await self.registry.add_run(run)
+        self._server_run = server_run
         path = self._settings.depot / "registry"
         known = path.read_text() if path.exists() else ""
         birth = await self.registry.birth()
@@ -297,8 +332,9 @@ class Host:
             replace_content(path, birth.encode())
 
     def _begin(self, run: ClusterRun) -> None:
-        here = self.here[run.name] = RunHere(self.parts, run, self.present)
+        here = RunHere(self.parts, run, self.present, self._failed.set)
         here.start()
+        self.here[run.name] = here
         if self._settings.node in run.keepers:
             keeper = self.keepers[run.name] = Keeper(self.parts, self.registry, here)
             tending = asyncio.create_task(keeper.tend(self.members), name=f"keep {run.name}")
@@ -306,7 +342,7 @@ class Host:
 
     async def _end(self, here: RunHere) -> None:
         name = here.run.name
-        del self.here[name]
+        self.here.pop(name, None)
         self.keepers.pop(name, None)
         tending = self._tending.pop(name, None)
         await here.stop()
@@ -315,7 +351,50 @@ class Host:
         run = self.runs.get(name)
         if run is not None:
             here.directory.make(run)
-        await self._tell_outcomes_now()
+        with suppress(StoreUnavailable):  # they are told again
+            await self._tell_outcomes_now()
+
+    async def _begin_failed_again(self) -> None:
+        """A fault that ended a run here, as a full disk, may have gone: begin the run again."""
+        pause = RETRY_SECONDS
+        while True:
+            try:
+                await asyncio.wait_for(self._failed.wait(), RETRY_SECONDS_MAX * 2)
+            except TimeoutError:
+                pause = RETRY_SECONDS  # it has been well for a while
+                continue
+            self._failed.clear()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RETRY_SECONDS_MAX)
+            for name, here in list(self.here.items()):
+                if here.failure is None:
+                    continue
+                try:
+                    await self._end(here)
+                    run = self.runs.get(name)
+                    is_wanted = run is not None and run.state is RunState.RUNNING
+                    if is_wanted and name not in self.here and not self.is_draining:
+                        self._begin(self.runs[name])
+                except OSError as error:
+                    log.warning("%s", error)
+                    self.here.setdefault(name, here)
+                    self._failed.set()
+
+    def note_run(self, run: ClusterRun) -> None:
+        """Know of a run that somebody has submitted here, should the registry forget it."""
+        self.runs.setdefault(run.name, run)
+
+    async def _on_gone(self, member: Member) -> None:
+        """Have others take over at once from a host whose process has ended.
+
+        Should it live after all, it finds itself fenced, as if its lease had expired.
+        """
+        log.warning("%s has gone: nobody listens at %s", member.node, member.address)
+        for here in self.here.values():
+            if here.node is not None:
+                here.node.give_up(member.node, (member.incarnation + 1) * INCARNATIONS)
+        with suppress(StoreUnavailable):  # last: the news of it may end this very watch
+            await self.registry.drop(member)
 
     def leads(self, run: ClusterRun) -> bool:
         return leader_of(run, self.present) == self._settings.node

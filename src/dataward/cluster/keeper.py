@@ -6,6 +6,7 @@ all tasks have ended. If the leader goes, the next keeper leads. Two that both t
 harm: a task that is known stays as it is, and a run ends once.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -18,18 +19,21 @@ from dataward.model.members import ClusterRun, Member
 from dataward.model.messages import Stock
 from dataward.model.operations import InputFile, Tally
 from dataward.model.seeds import seeded
-from dataward.model.states import TaskState
+from dataward.model.states import RunState, TaskState
 from dataward.model.workflow import TaskId
 from dataward.node.client import Client
 from dataward.node.homes import Homes
 from dataward.node.store_client import StoreClient
 from dataward.runs.run_directory import ended_state
 from dataward.stores.registry import Registry
+from dataward.world import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2  # between looks at how far the run is; longer ones later
 LOOK_SECONDS_MAX = 2.0
+SETTLE_SECONDS = 2.0
+UNSETTLED_MAX = 10
 
 
 def leader_of(run: ClusterRun, members: Sequence[NodeId]) -> NodeId | None:
@@ -46,6 +50,7 @@ class Keeper:
         self._here = here
         self._client: Client | None = None
         self._facts: tuple[NodeFacts, ...] = ()
+        self._unsettled = 0  # how often the replicas were behind
 
     async def tend(self, members: Sequence[Member]) -> None:
         self._facts = tuple(NodeFacts(m.node, m.cores, m.speed, m.site) for m in members)
@@ -128,13 +133,40 @@ class Keeper:
                 counts.get(end, 0)
                 for end in (TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED)
             )
-            if complete + failed + removed >= len(tasks.specs):
+            if complete + failed + removed >= len(tasks.specs) and await self._is_settled():
                 break
             await client.kernel.sleep(pause)
             pause = min(pause * 1.2, LOOK_SECONDS_MAX)
         done = complete + len(tasks.skipped)
         self._here.emit(RunEnded(self._here.now(), done, failed, 0, 0, removed))
-        await self._registry.end_run(self._here.run.name, ended_state(failed, removed))
+        await self._say_it_ended(ended_state(failed, removed))
+
+    async def _say_it_ended(self, state: RunState) -> None:
+        while True:
+            try:
+                await self._registry.end_run(self._here.run.name, state)
+                return
+            except StoreUnavailable as error:
+                log.warning("%s", error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _is_settled(self) -> bool:
+        """Whether the store's replicas know of all that has ended.
+
+        Otherwise a server that is lost right after the end would take outcomes with it, and nobody
+        would commit them again. A replica that is behind for long is not waited for.
+        """
+        store = self._parts.store_of(self._here.run)
+        try:
+            if await store.settle(SETTLE_SECONDS):
+                return True
+        except StoreUnavailable:
+            return False
+        self._unsettled += 1
+        if self._unsettled < UNSETTLED_MAX:
+            return False
+        log.warning("run %s ends, though a replica of the store is behind", self._here.run.name)
+        return True
 
     async def _tallies(self, client: Client) -> list[Tallied]:
         shards = range(client.store.shard_count)

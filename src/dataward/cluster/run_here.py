@@ -14,6 +14,7 @@ from time import monotonic
 import msgspec
 
 from dataward.cluster.description import RunOrders, unpacked
+from dataward.cluster.event_log import EventLog
 from dataward.cluster.outcome_keys import KnownOutcome, key_of_run, packed_outcome
 from dataward.errors import DatawardError
 from dataward.kernel.realtime import AsyncioKernel
@@ -38,7 +39,6 @@ from dataward.model.seeds import seeded
 from dataward.model.settings import change_settings
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.node import Node
-from dataward.reports.event_file import EventFileWriter
 from dataward.runs.run_directory import file_name_for
 from dataward.stores.connection import Connection
 from dataward.stores.valkey import ValkeyStore
@@ -144,8 +144,15 @@ def _digests_in(path: Path) -> set[str]:
 class RunHere:
     """``start`` it in the host's loop. It ends when it is ``stop``ped, or by a fault of its own."""
 
-    def __init__(self, parts: HostParts, run: ClusterRun, members: Sequence[NodeId]) -> None:
+    def __init__(
+        self,
+        parts: HostParts,
+        run: ClusterRun,
+        members: Sequence[NodeId],
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         self.run = run
+        self._on_failure = on_failure
         self.members = Members(members)
         self.directory = RunDirectoryHere(parts.depot, run.name)
         self.inbox: Queue[Message] | None = None
@@ -211,6 +218,7 @@ class RunHere:
             self.failure = error
             is_ours = not isinstance(error, (DatawardError, OSError))
             log.error("run %s ended here: %s", self.run.name, error, exc_info=is_ours)
+            self._on_failure()
         finally:
             self.inbox = None
             parts.pool.forget(self.run.name)
@@ -244,6 +252,7 @@ class RunHere:
             self._log_stem,
             self._spoil_elsewhere,
             self.run.name,
+            is_full_disk_a_failure=False,
         )
         world = World(
             node=parts.node,
@@ -262,7 +271,7 @@ class RunHere:
         self.strategy = strategy_of(orders, parts.lease_seconds)
         self.kernel, self.network, self.disk = kernel, network, disk
         self.node, self.inbox = Node(world, self.strategy), remote.inbox
-        events = EventFileWriter(directory.events, append=directory.events.exists())
+        events = EventLog(directory.events)
         try:
             self.node.start()
             self._began.set()
@@ -316,11 +325,9 @@ class RunHere:
         elif type(event) is TaskFinished:
             self._seconds.pop(event.task, None)
 
-    def _write(self, events: EventFileWriter) -> None:
-        if self._events:
-            told, self._events = self._events, []
-            events.add_all(told)
-            events.flush()
+    def _write(self, events: EventLog) -> None:
+        told, self._events = self._events, []
+        events.write(told)
 
     def now(self) -> float:
         """Seconds since the run was submitted, by the store's clock."""

@@ -13,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 class Backlog:
     """Does pieces of work in the order they were added; after an error, none that is left.
 
-    So a file that could not be published is not removed.
+    So a file that could not be published is not removed. With ``on_error``, which is told of
+    errors, the pieces do not depend on each other, and those that are left are done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_error: Callable[[Exception], None] | None = None) -> None:
+        self._on_error = on_error
         self._pieces: deque[Callable[[], None]] = deque()
         self._thread = ThreadPoolExecutor(1, "dataward-files")
         self._lock = threading.Lock()
@@ -42,7 +44,10 @@ class Backlog:
                 if self.error is None:
                     work()
             except Exception as error:
-                self.error = error
+                if self._on_error is None:
+                    self.error = error
+                else:
+                    self._on_error(error)
 
     def close(self) -> None:
         """Wait until all pieces of work are done."""

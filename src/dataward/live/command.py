@@ -383,13 +383,18 @@ def signal_name(number: int) -> str:
 
 def _disk_full(path: str) -> str:
     """A remark if the disk is nearly full, since that is the likely cause; else ""."""
-    room = os.statvfs(path)
-    free = room.f_bavail * room.f_frsize
-    if free < max(1 << 20, room.f_blocks * room.f_frsize // 1000) or (
-        room.f_files and not room.f_favail
-    ):
-        return f"; {DISK_IS_FULL} ({_shown(free)} left)"
+    if is_disk_full(path):
+        room = os.statvfs(path)
+        return f"; {DISK_IS_FULL} ({_shown(room.f_bavail * room.f_frsize)} left)"
     return ""
+
+
+def is_disk_full(path: str) -> bool:
+    """Whether the disk that has this directory is nearly full."""
+    room = os.statvfs(path)
+    least = max(1 << 20, room.f_blocks * room.f_frsize // 1000)
+    is_without_names = bool(room.f_files) and not room.f_favail
+    return room.f_bavail * room.f_frsize < least or is_without_names
 
 
 def _disk_found_full(stderr: int) -> str:

@@ -59,6 +59,7 @@ def fitted_to_network(strategy: Strategy, lease_seconds: float) -> Strategy:
         strategy.settings,
         lease_seconds=lease_seconds,
         validation_seconds=lease_seconds / 4,
+        stale_outbox_seconds=min(strategy.settings.stale_outbox_seconds, lease_seconds),
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=UNAWAITED_SECONDS,
         lead_seconds=LEAD_SECONDS,

@@ -27,11 +27,14 @@ from dataward.stores.journal import Journal, make_directory
 class CommitJournal:
     """The commits of one run's node, oldest first, in a file that survives a power cut.
 
-    What is added is written by the backlog's thread, all that has come up to then in one frame.
+    What is added is written by the backlog's thread, all that has come up to then in one frame. If
+    the disk refuses a frame, the next one to be written makes a new file with all commits.
     """
 
     def __init__(self, path: Path, backlog: Backlog) -> None:
+        self._path = path
         self._backlog = backlog
+        self._is_whole = True
         self._new: list[Commit] = []
         self._lock = threading.Lock()
         self.commits: list[Commit] = []
@@ -56,8 +59,16 @@ class CommitJournal:
     def _write(self) -> None:
         with self._lock:
             new, self._new = self._new, []
-        if new:
+            commits = [] if self._is_whole else list(self.commits)
+        if not new:
+            return
+        if self._is_whole:
+            self._is_whole = False
             self._journal.append(msgspec.msgpack.encode(new))
+        else:
+            self._journal.close()
+            self._journal = Journal.create(self._path, [msgspec.msgpack.encode(commits)])
+        self._is_whole = True
 
     def close(self) -> None:
         """Call it after the backlog's last piece of work."""

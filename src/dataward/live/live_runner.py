@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.command import is_disk_full
 from dataward.live.depot_disk import DepotDisk
 from dataward.live.orders import CALLS, Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool
@@ -13,7 +14,7 @@ from dataward.model.ids import AttemptId
 from dataward.model.operations import InputFile, TaskSpec
 from dataward.model.states import FailureCause
 from dataward.model.workflow import FileId, TaskId
-from dataward.world import InputLost, OnStart, RunResult
+from dataward.world import DiskFull, InputLost, OnStart, RunResult
 
 # How long a report may wait to be sent with the next ones: waking the node takes as long as a short
 # command. A report that no other task waits for may wait longer.
@@ -34,6 +35,7 @@ class LiveRunner:
     log_stem: Callable[[TaskId, AttemptId], str]
     spoil_elsewhere: Callable[[FileId, DepotDisk], None]  # on this machine's other disks
     run_name: str = ""  # where several runs share the pool
+    is_full_disk_a_failure: bool = True  # of the task; else DiskFull is raised, to try elsewhere
 
     def __post_init__(self) -> None:
         self._limits: dict[int, Limits] = {}  # by memory: most tasks declare the same
@@ -47,6 +49,7 @@ class LiveRunner:
             try:
                 report = await self._carry_out(order, on_start)
             except ProcessDied as died:
+                self._refuse_if_full(str(died))
                 timed_out = died.end.timed_out
                 cause = FailureCause.TIME_LIMIT if timed_out else FailureCause.PROCESS_DIED
                 return RunResult(self.kernel.now(), str(died), exit_code=1, cause=cause)
@@ -59,7 +62,9 @@ class LiveRunner:
         for name in report.spoiled:
             self._strike_off(FileId(name), order)
             self.spoil_elsewhere(FileId(name), self.disk)
-        if not report.error:
+        if report.error:
+            self._refuse_if_full(report.error)
+        else:
             self.disk.wrote(task.id, report.outputs)
         return RunResult(
             self.kernel.time_at(report.ended_at),
@@ -71,6 +76,11 @@ class LiveRunner:
             report.peak_memory_bytes,
             FailureCause.TIME_LIMIT if report.timed_out else FailureCause.TASK,
         )
+
+    def _refuse_if_full(self, error: str) -> None:
+        """Raise DiskFull if the disk is full even now that what the task wrote is gone."""
+        if not self.is_full_disk_a_failure and is_disk_full(self.disk.directory):
+            raise DiskFull(error)
 
     def _strike_off(self, file: FileId, order: Order) -> None:
         """Tell the disk that the file is no longer at the path that the order named."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from dataward.model.ids import NodeId
 from dataward.model.messages import (
     Confirm,
     FetchOver,
@@ -62,8 +63,8 @@ class Node:
         self._committer = Committer(world, settings, store, state, depot, herald, setbacks)
         self._decision_maker = DecisionMaker(world, settings, store, state)
         self._lease = Lease(world, settings, store, state, depot)
-        patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
-        self._validator = Validator(world, settings, store, state, patrol)
+        self._patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
+        self._validator = Validator(world, settings, store, state, self._patrol)
         self._capacity = capacity = Capacity(world, settings)
         binder = Binder(rules.binding, state, placer)
         self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
@@ -107,6 +108,10 @@ class Node:
         await self._leaving.hand_over()
         self.stop()
         await self._leaving.go()
+
+    def give_up(self, node: NodeId, before: int) -> None:
+        """Have the tasks of another node taken over, which is known to have ended."""
+        self._world.kernel.spawn(self._patrol.give_up(node, before), f"{node} is given up")
 
     def drop(self, file: FileId) -> None:
         """Remove a file that nobody will ask for again."""

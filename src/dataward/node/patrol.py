@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 from dataward.model.answers import Findings, Membership, Orphans, Standing, Suspect, Undelivered
 from dataward.model.events import Occasion, TaskTakenOver
+from dataward.model.ids import NodeId
 from dataward.model.messages import Confirm
-from dataward.model.operations import LetGo, Patrol, Seize, TakeOver, shard_of
+from dataward.model.operations import Leave, LetGo, Patrol, Probe, Seize, TakeOver, shard_of
 from dataward.model.states import TaskState
 from dataward.node.herald import Herald, Notice
 from dataward.node.outbox import Outbox
@@ -95,6 +96,17 @@ class ShardPatrol:
         await self._take_over([TakeOver(task, dead, incarnation) for task in dict.fromkeys(tasks)])
         stays = tuple(zip(tasks, orphans.tickets, strict=True))
         await self.store.call([LetGo(dead, incarnation, stays)])
+
+    async def give_up(self, node: NodeId, before: int) -> None:
+        """Take over the tasks of a node that is known to have ended, before its lease expires.
+
+        Only incarnations ``before`` this one: the node may have begun again since.
+        """
+        member = await self.store.ask(Probe(node), Membership)
+        if not 0 <= member.incarnation < before:
+            return
+        await self.store.call([Leave(node, member.incarnation)])
+        await self.look_after(shard_of(Probe(node), self.world.store.shard_count))
 
     async def _ask_after(self, suspects: Sequence[Suspect]) -> None:
         """Take over the attempts of dead nodes; ask nodes that are up about their attempts."""

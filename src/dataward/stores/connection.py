@@ -33,6 +33,7 @@ CONNECTIONS_MAX = 16  # to each server, for calls; each wait has one more for it
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 REDIRECTS_MAX = 5
+SETTLED_MS = 60_000  # after which a key that was written only for its replication is gone
 
 Words = tuple[str | bytes | int, ...]
 T = TypeVar("T")
@@ -138,6 +139,7 @@ class Connection:
         self._guides = [self._seed]  # to be asked who has which slot, the best first
         self._is_cluster: bool | None = None
         self._owners: list[Server | None] = []  # by slot
+        self._replicated: dict[Server, bool] = {}  # whether a replica was known at the last look
         self._is_known = False  # whether a look has told how things are
         self._look_alone = asyncio.Lock()
 
@@ -171,6 +173,30 @@ class Connection:
     async def wait(self, key: str, seconds: float, *words: str | bytes | int) -> Any:
         """As `send`, for a command that blocks on the server; it delays no other."""
         return await self._ask(key, lambda server: server.wait(seconds, words))
+
+    async def settle(self, key: str, wait_seconds: float) -> bool:
+        """Whether a replica of the key's server has all that the server has acknowledged by now.
+
+        True at once if no replica is known. Else what has been acknowledged would be lost if the
+        server were lost now. The key is written to: a server waits only for the writes that came by
+        the same connection, and for all before them.
+        """
+        server = await self._server_of(key)
+        if not self._replicated.get(server):
+            return True
+        words: list[Words] = [
+            ("SET", key, "", "PX", SETTLED_MS),
+            ("WAIT", 1, round(wait_seconds * 1000)),
+        ]
+        try:
+            answers = await server.send_many(words)
+        except StoreUnavailable:
+            self._is_known = False
+            raise
+        if isinstance(answers[0], Exception) or isinstance(answers[1], Exception):
+            self._is_known = False  # another server has the slot now
+            return False
+        return int(answers[1]) > 0
 
     async def close(self) -> None:
         for server in self._servers.values():
@@ -228,9 +254,11 @@ class Connection:
     def _learn(self, guide: Server, slots: list[Any]) -> None:
         owners: list[Server | None] = [None] * SLOTS
         known = [guide]
+        self._replicated = {}
         for first, last, *servers in slots:
             found = [self._server_at(_host(server, guide), server[1]) for server in servers]
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
+            self._replicated[found[0]] = len(found) > 1
             known += found
         # The address that was given is never forgotten: all others may be gone one day.
         self._owners = owners

@@ -53,6 +53,16 @@ local function leave(keys, args)
   end
 end
 
+-- node, member as it was known
+local function drop(keys, args)
+  local tag = keys[1]
+  if redis.call("HGET", tag .. "members", args[1]) == args[2] then
+    redis.call("HDEL", tag .. "members", args[1])
+    redis.call("ZREM", tag .. "leases", args[1])
+    tell(tag)
+  end
+end
+
 local function members(keys)
   drop_expired(keys[1])
   return redis.call("HVALS", keys[1] .. "members")

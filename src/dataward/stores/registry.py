@@ -53,6 +53,14 @@ class Registry:
         await self._connection.send(self._tag, "SET", key, token_hex(8), "NX")
         return str((await self._connection.send(self._tag, "GET", key)).decode())
 
+    async def server_run(self) -> str:
+        """The server process that answers: another one, after a restart or a failover.
+
+        It may have lost what the one before it had acknowledged last.
+        """
+        told = await self._connection.send(self._tag, "INFO", "server")
+        return str(told["run_id"])
+
     # --- hosts -----------------------------------------------------------------------------------
 
     async def renew(self, member: Member, lease_seconds: float) -> None:
@@ -62,6 +70,10 @@ class Registry:
 
     async def leave(self, node: NodeId) -> None:
         await self._call("leave", node)
+
+    async def drop(self, member: Member) -> None:
+        """Have a member leave that was seen to have ended, unless it has begun again since."""
+        await self._call("drop", member.node, msgspec.msgpack.encode(member))
 
     async def members(self) -> list[Member]:
         """Those whose leases have not run out, by name."""
@@ -173,7 +185,7 @@ class Registry:
 def library() -> ServerFunctions:
     rules = (files("dataward.stores") / "registry.lua").read_text("utf-8")
     functions = (
-        *("renew", "leave", "members", "next_incarnation"),
+        *("renew", "leave", "drop", "members", "next_incarnation"),
         *("add_run", "end_run", "set_keepers", "drop_run", "look"),
     )
     return ServerFunctions("registry", rules, {each: f"callback={each}" for each in functions})

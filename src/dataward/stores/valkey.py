@@ -121,6 +121,11 @@ class ValkeyStore:
             while await library().call(self._connection, "erase", tag, ERASED_MAX):
                 pass
 
+    async def settle(self, wait_seconds: float) -> bool:
+        """Whether all shards have replicas that know everything acknowledged so far, if any."""
+        waits = (self._connection.settle(f"{tag}settled", wait_seconds) for tag in self._tags)
+        return all(await asyncio.gather(*waits))
+
     async def _call_shard(self, shard: int, operations: list[Operation]) -> list[Answer]:
         answers: list[Answer] = []
         for first in range(0, len(operations), OPERATIONS_MAX):

@@ -1,0 +1,1 @@
+"""A cluster of real processes on this machine, hurt at random while it runs workflows."""
