@@ -117,7 +117,8 @@ class _Round:
         for work, run in zip(works, runs, strict=True):
             report.problems += await self._judged(work, run)
         torn = set(await asyncio.to_thread(lambda: list(self._rig.torn_files())))
-        report.problems += [f"{path} is torn" for path in sorted(torn - self._harm.spoiled)]
+        torn -= self._harm.spoiled
+        report.problems += [f"{digest} is torn at {node}" for node, digest in sorted(torn)]
         if not report.problems:
             for run in runs:
                 await self._clean(run.name)

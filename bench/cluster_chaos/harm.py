@@ -20,6 +20,7 @@ from valkey.exceptions import ValkeyError
 from bench.cluster_chaos.rig import LEASE_SECONDS, Rig
 from dataward.cluster.history import Cut
 from dataward.cluster.store_server import StoreServer
+from dataward.live.sandbox import digest_in
 from dataward.model.ids import NodeId
 
 FILL_BYTES = 1 << 20
@@ -36,7 +37,8 @@ class Harm:
     precious: set[str] = field(default_factory=set)  # digests that cannot be made again
     log: list[str] = field(default_factory=list)
     cuts: list[tuple[NodeId, float, bool]] = field(default_factory=list)
-    spoiled: set[str] = field(default_factory=set)  # paths
+    # Digests of files that were spoiled, by node: a file may have several names there.
+    spoiled: set[tuple[NodeId, str]] = field(default_factory=set)
     _undoing: list[asyncio.Task[None]] = field(default_factory=list)
     _down: set[NodeId] = field(default_factory=set)
     _is_store_hurt: bool = False
@@ -136,7 +138,7 @@ class Harm:
             for other in self.rig.names
             if other != node
             for place in self.rig.files_of(other)
-            if place.path not in self.spoiled
+            if (other, place.digest) not in self.spoiled
         }
         here = {place.digest for place in self.rig.files_of(node)}
         return (here & self.precious) - elsewhere
@@ -181,7 +183,7 @@ class Harm:
             with open(found, "r+b") as file:
                 file.seek(self.random.randrange(max(size_bytes, 1)))
                 file.write(b"\xa5\x5a")
-            self.spoiled.add(found)
+            self.spoiled.add((_node_in(found), digest_in(found)))
         return f"{Path(found).name[:8]} spoiled at {_node_in(found)}"
 
     async def remove_file(self) -> str:
@@ -265,6 +267,6 @@ class Harm:
         self._is_store_hurt = False
 
 
-def _node_in(path: str) -> str:
+def _node_in(path: str) -> NodeId:
     parts = Path(path).parts
-    return parts[parts.index("depots") + 1]
+    return NodeId(parts[parts.index("depots") + 1])

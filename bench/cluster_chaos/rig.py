@@ -124,13 +124,13 @@ class Rig:
         directories = [depot / "uploads", *(run / "files" for run in (depot / "runs").glob("*"))]
         return [place for each in directories if each.is_dir() for place in files_in_depot(each)]
 
-    def torn_files(self) -> Iterator[str]:
-        """Files whose content is not what their names say."""
+    def torn_files(self) -> Iterator[tuple[NodeId, str]]:
+        """Nodes and digests of files whose content is not what their names say."""
         for node in self.names:
             for place in self.files_of(node):
                 with suppress(FileNotFoundError), open(place.path, "rb", buffering=0) as file:
                     if file_digest(file, place.size_bytes) != place.digest:
-                        yield place.path
+                        yield node, place.digest
 
     def empty_depot(self, node: NodeId) -> None:
         for path in self.depot_of(node).iterdir():

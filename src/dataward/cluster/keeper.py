@@ -31,6 +31,7 @@ from dataward.world import StoreUnavailable
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2  # between looks at how far the run is; longer ones later
+LOOK_SHARE = 0.03
 LOOK_SECONDS_MAX = 2.0
 SETTLE_SECONDS = 2.0
 UNSETTLED_MAX = 10
@@ -123,7 +124,6 @@ class Keeper:
 
     async def _see_it_end(self, client: Client, tasks: TaskList) -> None:
         """Wait until every task has ended, and say so in the registry."""
-        pause = LOOK_SECONDS
         while True:
             counts: dict[TaskState, int] = {}
             for tally in await self._tallies(client):
@@ -135,8 +135,9 @@ class Keeper:
             )
             if complete + failed + removed >= len(tasks.specs) and await self._is_settled():
                 break
+            # In proportion to how long it has run: a short run is soon seen to have ended.
+            pause = min(max(LOOK_SECONDS, LOOK_SHARE * self._here.now()), LOOK_SECONDS_MAX)
             await client.kernel.sleep(pause)
-            pause = min(pause * 1.2, LOOK_SECONDS_MAX)
         done = complete + len(tasks.skipped)
         self._here.emit(RunEnded(self._here.now(), done, failed, 0, 0, removed))
         await self._say_it_ended(ended_state(failed, removed))
