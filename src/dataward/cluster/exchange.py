@@ -17,6 +17,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     members: tuple[Member, ...]
     runs: tuple[ClusterRun, ...]
     now: float  # by the store's clock, as the times of runs
+    primaries: int  # servers that share the store's work
 
 
 class RunFactsNow(msgspec.Struct, frozen=True):

@@ -82,9 +82,16 @@ class Gateway:
     async def _facts(self, request: web.Request) -> web.Response:
         host = self._host
         runs = sorted(host.runs.values(), key=lambda run: (run.submitted_at, run.name))
+        with _store_needed():
+            primaries = await host.parts.connection.primaries()
         return _answer(
             ClusterFacts(
-                host.parts.cluster, host.parts.node, tuple(host.members), tuple(runs), self._now()
+                host.parts.cluster,
+                host.parts.node,
+                tuple(host.members),
+                tuple(runs),
+                self._now(),
+                primaries,
             )
         )
 

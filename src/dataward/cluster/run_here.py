@@ -25,6 +25,7 @@ from dataward.live.durability import replace_content
 from dataward.live.fitting import fitted_to_network
 from dataward.live.host_disk import CommitJournal, HostDisk
 from dataward.live.host_network import HostNetwork
+from dataward.live.joined_calls import JoinedCalls
 from dataward.live.live_runner import LiveRunner
 from dataward.live.peer_client import PeerClient
 from dataward.live.remote_network import RemoteNetwork
@@ -262,7 +263,7 @@ class RunHere:
             memory_bytes=parts.memory_bytes,
             kernel=kernel,
             random=seeded(self.run.name, parts.node, parts.incarnation),
-            store=parts.store_of(self.run),
+            store=JoinedCalls(parts.store_of(self.run)),
             network=network,
             disk=disk,
             runner=runner,

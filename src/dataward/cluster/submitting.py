@@ -52,7 +52,7 @@ from dataward.runs.programs import with_programs
 from dataward.runs.selection import select, tasks_named
 
 KEEPERS = 3  # hosts that keep a run's description
-SHARDS = 16  # logical ones: a cluster of servers shares them out
+SHARDS_EACH = 2  # of a run, for each server of a cluster: when servers are added, these move
 UPLOADS_AT_ONCE = 8
 BANDWIDTH_BYTES_PER_SECOND = 125e6  # of each link, as far as the plan is concerned: 1 Gbps
 _UNFIT = re.compile(r"[^a-z0-9]+")
@@ -147,7 +147,8 @@ class Submitter:
             if file.id in local and not holders.get(file.digest)
         }
         await self._upload(uploads)
-        run = await self._register(orders, tasks, members)
+        shards = facts.primaries * SHARDS_EACH if facts.primaries > 1 else 1
+        run = await self._register(orders, tasks, members, shards)
         uploaded_bytes = sum(one.size_bytes for _, one in uploads.values())
         return SubmittedRun(
             run, self.workflow, len(due), len(skipping.skip), len(uploads), uploaded_bytes
@@ -290,7 +291,7 @@ class Submitter:
         await asyncio.gather(*(put(node, *what) for (node, _), what in once.items()))
 
     async def _register(
-        self, orders: RunOrders, tasks: TaskList, members: Sequence[Member]
+        self, orders: RunOrders, tasks: TaskList, members: Sequence[Member], shards: int
     ) -> ClusterRun:
         parts = [b"".join(render(self.workflow, "1.6")), packed(tasks)]
         orders = msgspec.structs.replace(
@@ -315,7 +316,7 @@ class Submitter:
                 submitter=f"{getpass.getuser()}@{socket.gethostname()}",
                 description=digest_of(parts[2]),
                 keepers=tuple(keeper.node for keeper in keepers),
-                shards=SHARDS,
+                shards=shards,
             )
         )
 

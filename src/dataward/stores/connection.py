@@ -198,6 +198,11 @@ class Connection:
             return False
         return int(answers[1]) > 0
 
+    async def primaries(self) -> int:
+        """How many servers share the slots; 1 if it is no cluster."""
+        await self._server_of("")
+        return len({id(owner) for owner in self._owners if owner is not None}) or 1
+
     async def close(self) -> None:
         for server in self._servers.values():
             await server.close()
