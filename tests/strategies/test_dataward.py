@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from dataward import generate
 from dataward.api.simulate import simulate
+from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import WorkGiven
 from dataward.model.platform import uniform_platform
 
@@ -23,3 +24,20 @@ def test_on_machines_of_known_speeds_nothing_moves_while_run_times_are_as_estima
 
     assert report.is_complete
     assert [event for event in report.events() if isinstance(event, WorkGiven)] == []
+
+
+def test_files_from_a_busy_origin_come_one_after_another_as_planned() -> None:
+    builder = WorkflowBuilder()
+    for at in range(12):
+        builder.file(f"in{at}", 2 * 10**9)
+        builder.task(f"read{at}", inputs=[f"in{at}"], outputs=[f"out{at}"], runtime_seconds=1)
+        for then in range(16):
+            builder.task(f"then{at}-{then}", inputs=[f"out{at}"], runtime_seconds=10)
+    equal = uniform_platform(12)
+    slow = replace(equal, origin_bytes_per_second=250e6)  # as much as two nodes can take
+
+    report = simulate(builder.build(), platform=slow, strategy="dataward")
+
+    # All files take 96 s. Side by side all would come after 96 s, and then 192 tasks have 48 cores.
+    assert report.is_complete
+    assert report.summary.makespan_seconds < 96 + 25
