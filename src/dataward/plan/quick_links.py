@@ -1,6 +1,5 @@
 """HEFT that knows links, for many tasks and nodes: only nodes that may be the best are compared."""
 
-from collections.abc import Iterable
 from itertools import chain
 from math import inf
 from typing import NamedTuple
@@ -37,7 +36,8 @@ def quick_links_schedule(workflow: Workflow, platform: Platform, located: Locate
       largest such file, the holders of each kind (see `kinds_of`) that are free first;
     - of each kind, the nodes whose cores are free first, with and without gaps between tasks;
     - of each kind, the nodes whose downlinks are free first;
-    - the node that was the last to be sent something by the lane that is free first.
+    - the node that was the last to be sent something by the lane that is free first, for tasks
+      that could keep all lanes busy.
 
     They are ordered by an estimate, and transfers are worked out for `CANDIDATES` of them. Equal
     ends go to fewer bytes moved, then to a node that only goes on with its lane, then to the lowest
@@ -94,6 +94,10 @@ class _Move(NamedTuple):
     end: float
 
 
+_Estimate = tuple[float, int, int, int]
+"""The first four fields of a choice"""
+
+
 class _Choice(NamedTuple):
     """What placing a task on a node would mean; the first four compare."""
 
@@ -144,6 +148,8 @@ class QuickPlanner:
         self._up: list[list[Gap]] = [[(0.0, inf)] for _ in range(count + lanes)]
         self._down: list[list[Gap]] = [[(0.0, inf)] for _ in range(count)]
         self._sent_to = [-1] * lanes  # the last node that each lane was planned to send to
+        # If every core runs tasks with so many bytes for each second they run, lanes are busy.
+        self._bytes_per_run = platform.origin_bytes_per_second / sum(costs.cores)
         self._lanes = FirstFree()
         for lane in range(count, count + lanes):
             self._lanes.add(lane, (0.0, inf))
@@ -254,8 +260,8 @@ class QuickPlanner:
 
     def _candidates(
         self, task: int, ready: float, parcels: list[_Parcel]
-    ) -> list[tuple[float, int, int, int]]:
-        """What the first four fields of its `_Choice` might be on each node; best first."""
+    ) -> list[_Estimate]:
+        """What placing the task on each node might mean; best first."""
         held: dict[int, int] = {}
         many = []  # parcels that many nodes have
         for parcel in parcels:
@@ -264,8 +270,7 @@ class QuickPlanner:
             else:
                 for node in parcel.at:
                     held[node] = held.get(node, 0) + parcel.size_bytes
-        firsts = dict.fromkeys([parcel.sources[0][1] for parcel in parcels])
-        lanes = [source for source in firsts if source >= self._count]
+        lanes = self._crowded_lanes(task, parcels)
         compared = self._to_compare(task, ready, held, many, bool(parcels), lanes)
         self.compared += len(compared)
         total = sum([parcel.size_bytes for parcel in parcels])
@@ -278,7 +283,8 @@ class QuickPlanner:
                     lacking -= parcel.size_bytes
             arrived = self._arrival(node, ready, parcels, lacking) if lacking else ready
             cost = self._end_on(node, task, arrived) + onward[kinds[node]]
-            found.append((cost, lacking, self._changes(lanes, node) if lacking else 0, node))
+            changes = sum([self._sent_to[lane] != node for lane in lanes]) if lacking else 0
+            found.append((cost, lacking, changes, node))
         found.sort()
         return found
 
@@ -303,13 +309,21 @@ class QuickPlanner:
             nodes += cores.first(width, kind, ready, runtime / speed)
         if reads:
             nodes += self._first_down.first(2)
-        nodes += [node for lane in lanes if (node := self._sent_to[lane - self._count]) >= 0]
+        nodes += [node for lane in lanes if (node := self._sent_to[lane]) >= 0]
         return [node for node in dict.fromkeys(nodes) if cores.is_wide(node, width)]
 
-    def _changes(self, sources: Iterable[int], node: int) -> int:
-        """How many of the sources are lanes that have not sent to this node last."""
-        count, sent_to = self._count, self._sent_to
-        return sum([s >= count and sent_to[s - count] != node for s in sources])
+    def _crowded_lanes(self, task: int, parcels: list[_Parcel]) -> list[int]:
+        """The lanes that would send the task's files, if such tasks can keep all lanes busy.
+
+        They can if more of them fetch at once, where every core runs one, than there are lanes.
+        """
+        crowded: list[int] = []
+        few = self._runtimes[task] * self._bytes_per_run
+        for parcel in parcels:
+            lane = parcel.sources[0][1] - self._count
+            if lane >= 0 and parcel.size_bytes > few and lane not in crowded:
+                crowded.append(lane)
+        return crowded
 
     def _free_holders(self, place: SharedPlace, width: int) -> list[int]:
         """Of the many nodes that have these files, those whose cores are free first."""
@@ -349,23 +363,24 @@ class QuickPlanner:
         best: _Choice | None = None
         for estimate in self._candidates(task, ready, parcels)[:CANDIDATES]:
             if best is None:
-                best = self._work_out(task, estimate[3], ready, parcels, inf)
+                best = self._work_out(task, estimate, ready, parcels, inf)
             elif estimate > best[:4]:
                 break
             else:
-                choice = self._work_out(task, estimate[3], ready, parcels, best.cost)
+                choice = self._work_out(task, estimate, ready, parcels, best.cost)
                 if choice is not None and choice[:4] < best[:4]:
                     best = choice
         assert best is not None, "some node is wide enough"
         return best
 
     def _work_out(
-        self, task: int, node: int, ready: float, parcels: list[_Parcel], limit: float
+        self, task: int, estimate: _Estimate, ready: float, parcels: list[_Parcel], limit: float
     ) -> _Choice | None:
-        """The task on this node, its files one after another on links that are as planned.
+        """The task on the estimate's node, its files one after another on links that are as planned.
 
         None if it would cost more than ``limit``.
         """
+        _, _, changes, node = estimate
         down = self._down[node]
         up: dict[int, list[Gap]] = {}
         moves: list[_Move] = []
@@ -392,7 +407,6 @@ class QuickPlanner:
                     return None
         start = self._cores.start_on(node, self._widths[task], ready + read, seconds)
         end = start + seconds
-        changes = self._changes(up, node)
         return _Choice(end + onward, moved_bytes, changes, node, start, end, moves, down, up)
 
     def _first_arrival(
