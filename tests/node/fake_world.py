@@ -152,6 +152,10 @@ class FakeNetwork:
         self.sent: list[tuple[NodeId, Message]] = []
         self.fetched: list[tuple[FileId, NodeId]] = []
         self.silent: set[str] = set()
+        self.rates: dict[str, float] = {}  # of links that are known beforehand
+
+    def expected_rate(self, source: NodeId) -> float | None:
+        return self.rates.get(source)
 
     def send(self, to: NodeId, message: Message) -> None:
         self.sent.append((to, message))

@@ -10,6 +10,7 @@ from dataward.model.workflow import FileId, TaskId
 from dataward.node.serving import SILENT_ROUNDS
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
+from dataward.node.sources import SourceRates
 from dataward.node.store_client import StoreClient
 from dataward.world import Flag, InputLost, TimedOut, TransferFailed, World
 
@@ -55,6 +56,7 @@ class Fetcher:
     def __post_init__(self) -> None:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
         self._window = Slots(self.world.kernel, self.settings.window_bytes)
+        self._rates = SourceRates(self.world.network)
 
     def loose_ends(self) -> dict[str, int]:
         return {
@@ -117,6 +119,7 @@ class Fetcher:
     async def fetch(self, urgency: float, file: InputFile, sources: list[NodeId]) -> None:
         """Try every known copy, in random order so that the load spreads, several times over.
 
+        The origin, which all share, comes last, and so do sources that are known to be slow.
         Raises InputLost or TransferFailed.
         """
         order: list[NodeId] = []
@@ -129,6 +132,8 @@ class Fetcher:
             self.world.random.shuffle(order)
             if not file.producer and ORIGIN not in order:
                 order.append(ORIGIN)
+            if len(order) > 1 and self.settings.quickest_source:
+                order = self._rates.quickest_first(order)
             for source in order:
                 try:
                     await self._fetch_from(source, urgency, file)
@@ -141,9 +146,15 @@ class Fetcher:
 
     async def _fetch_from(self, source: NodeId, urgency: float, file: InputFile) -> None:
         if not self.settings.uploads_max or file.size_bytes < self.settings.asked_bytes:
-            await self.world.network.fetch(file, source)
+            await self._fetch_now(source, file)
         else:
             await self._ask_and_fetch(source, urgency, file)
+
+    async def _fetch_now(self, source: NodeId, file: InputFile) -> None:
+        began = self.world.kernel.now()
+        await self.world.network.fetch(file, source)
+        if file.size_bytes >= self.settings.asked_bytes:
+            self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -155,23 +166,31 @@ class Fetcher:
         ``told`` are the nodes that have sent us on so far, and what we told them.
         """
         if source == ORIGIN:  # which is no node: there is nobody to ask
-            await self.world.network.fetch(file, source)
+            await self._fetch_now(source, file)
             return
         self._asked += 1
         want = WantFile(self.world.node, self._asked, file.id, urgency)
-        told = (*told, (source, want))
+        now_told = (*told, (source, want))
         question = self._questions[want.number] = _Question(self.world.kernel.flag())
-        arrived = False
+        arrived = declined = False
         try:
-            named = await self._answer(question, told)
-            if named == source or len(told) > DETOURS_MAX:
-                await self._fetch_while_saying_so(file, told)
-            else:
-                await self._ask_and_fetch(named, urgency, file, told)
-            arrived = True
+            named = await self._answer(question, now_told)
+            declined = named != source and self._is_declined(named, source)
+            if named == source or len(now_told) > DETOURS_MAX:
+                await self._fetch_while_saying_so(file, now_told)
+            elif not declined:
+                await self._ask_and_fetch(named, urgency, file, now_told)
+            arrived = not declined
         finally:
             del self._questions[want.number]
             self.world.network.send(source, FetchOver(want.node, want.number, arrived))
+        if declined:
+            # The source does not name that node again: nobody else has to wait for it.
+            await self._ask_and_fetch(source, urgency, file, told)
+
+    def _is_declined(self, named: NodeId, source: NodeId) -> bool:
+        """Whether a node had better wait for the source than fetch from the one that was named."""
+        return self.settings.quickest_source and self._rates.is_much_slower(named, source)
 
     async def _answer(self, question: _Question, told: tuple[_Told, ...]) -> NodeId:
         """The node from which the file may be fetched; the last of those told says so."""
@@ -203,7 +222,7 @@ class Fetcher:
 
     async def _try(self, file: InputFile, source: NodeId) -> TransferFailed | None:
         try:
-            await self.world.network.fetch(file, source)
+            await self._fetch_now(source, file)
         except TransferFailed as failure:
             return failure
         return None

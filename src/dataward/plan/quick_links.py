@@ -258,9 +258,7 @@ class QuickPlanner:
 
     # --- nodes that may be the best --------------------------------------------------------------
 
-    def _candidates(
-        self, task: int, ready: float, parcels: list[_Parcel]
-    ) -> list[_Estimate]:
+    def _candidates(self, task: int, ready: float, parcels: list[_Parcel]) -> list[_Estimate]:
         """What placing the task on each node might mean; best first."""
         held: dict[int, int] = {}
         many = []  # parcels that many nodes have
@@ -376,7 +374,7 @@ class QuickPlanner:
     def _work_out(
         self, task: int, estimate: _Estimate, ready: float, parcels: list[_Parcel], limit: float
     ) -> _Choice | None:
-        """The task on the estimate's node, its files one after another on links that are as planned.
+        """The task on the estimate's node, its files one after another, links as planned.
 
         None if it would cost more than ``limit``.
         """

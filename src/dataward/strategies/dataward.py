@@ -70,6 +70,7 @@ DATAWARD = Strategy(
         give_way_share=0.05,
         window_bytes=1e8,
         uploads_max=1,
+        quickest_source=True,
         safe_bytes_per_second=1e6,
     ),
     home=AdageHome(),
