@@ -76,6 +76,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     earlier: Earlier | None = None
     launch: Launch | None = None
     estimated_spread: float = 0.0
+    ahead: tuple[tuple[FileId, NodeId], ...] = ()  # outputs that nodes bring in once committed
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
