@@ -110,6 +110,7 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     shelf: Shelf = Shelf.SHARED
     spread: float = inf  # of ``seconds``, as in `Estimate`
     task_type: str = ""  # by which nodes learn run times
+    displaced: bool = False  # not queued as planned: its node died, its outputs are lost, …
 
 
 # --- about a task --------------------------------------------------------------------------------
