@@ -67,6 +67,12 @@ def test_a_node_whose_renewal_is_forgotten_may_be_taken_for_dead() -> None:
     assert not try_world(*world).problem
 
 
+def test_a_task_that_ran_elsewhere_again_and_is_sent_on_before_it_starts_ran_again_once() -> None:
+    world, faults = parse_world("fan,2,crash n1@125+message@4", "dataward")
+
+    assert try_world(world, faults).problem == ""
+
+
 def test_a_world_replays_exactly_from_its_text() -> None:
     tried = try_world(*parse_world("diamond,2,answer@17+crash n1@140", "adage"))
 

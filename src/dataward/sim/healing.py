@@ -206,7 +206,10 @@ class HealingTally:
             self.healing.outlived += after_seconds > OUTLIVED_SECONDS
         elif event.outcome is AttemptOutcome.SENT_ON and began is not None:
             self._trouble.sent_on += 1
-            self._began[began.task, began.generation] -= not began.replica
+            if not began.replica:
+                # The attempt that follows goes on with this one, and counts in its place.
+                self._began[began.task, began.generation] -= 1
+                self.healing.repeated -= self._began[began.task, began.generation] > 0
         elif began is not None and not began.replica:
             self._trouble.interrupted += 1
         elif event.outcome is AttemptOutcome.POSTPONED:
