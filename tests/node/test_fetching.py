@@ -1,5 +1,6 @@
 """Fetching: how many files come at a time, in what order, and how a node asks for large ones."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -264,17 +265,31 @@ def test_a_file_larger_than_the_window_comes_alone_among_large_ones() -> None:
     waiting = turns(place, 5000, 100)
     assert [fiber.done() for fiber in waiting] == [True, False]
 
-    place.fetcher.over(InputFile("f0", 5000, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 5000, "p"))
     place.pass_time()
 
     assert waiting[1].done()
+
+
+def test_a_large_file_waits_for_none_that_comes_ahead_of_its_time() -> None:
+    place = Place(window_bytes=1000)
+    waiting = turns(place, 5000, 600, 600, urgencies=(inf, 0.0, 0.0))
+    assert [fiber.done() for fiber in waiting] == [True, True, False]
+
+    place.fetcher.over(inf, InputFile("f0", 5000, "p"))
+    place.pass_time()
+    assert not waiting[2].done()
+    place.fetcher.over(0.0, InputFile("f1", 600, "p"))
+    place.pass_time()
+
+    assert waiting[2].done()
 
 
 def test_the_most_urgent_file_is_next() -> None:
     place = Place(transfers_max=1)
     waiting = turns(place, 1, 1, 1, urgencies=(0.0, 5.0, 2.0))
 
-    place.fetcher.over(InputFile("f0", 1, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 1, "p"))
     place.pass_time()
 
     assert [fiber.done() for fiber in waiting] == [True, False, True]
@@ -296,5 +311,5 @@ def test_one_cancelled_while_it_waits_for_a_transfer_has_no_turn_and_no_share_of
     place.pass_time()
 
     assert had_their_turns == []
-    place.fetcher.over(InputFile("f0", 400, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 400, "p"))
     assert [fiber.done() for fiber in turns(place, 1000)] == [True]

@@ -1,6 +1,7 @@
 """Fetches files: from which node, how many at a time, and what is tried when that fails."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from dataward.model.answers import Standing
 from dataward.model.ids import NOWHERE, ORIGIN, NodeId
@@ -66,7 +67,7 @@ class Fetcher:
 
     async def turn(self, urgency: float, file: InputFile) -> None:
         """Wait until one more file may come; `over` must be called after that."""
-        share = self._share(file)
+        share = self._share(urgency, file)
         if share:
             await self._window.take(share, urgency)
         try:
@@ -75,13 +76,16 @@ class Fetcher:
             self._window.give_back(share)
             raise
 
-    def over(self, file: InputFile) -> None:
+    def over(self, urgency: float, file: InputFile) -> None:
         self._transfers.give_back()
-        self._window.give_back(self._share(file))
+        self._window.give_back(self._share(urgency, file))
 
-    def _share(self, file: InputFile) -> float:
-        """How much of the window a file takes."""
-        is_large = file.size_bytes >= self.settings.asked_bytes
+    def _share(self, urgency: float, file: InputFile) -> float:
+        """How much of the window a file takes: none if no task has asked for it yet.
+
+        Otherwise what a task needs now would wait for hours behind what comes ahead of its time.
+        """
+        is_large = file.size_bytes >= self.settings.asked_bytes and urgency < inf
         return min(file.size_bytes, self._window.total) if is_large else 0
 
     # --- where from ------------------------------------------------------------------------------
