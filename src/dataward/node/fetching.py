@@ -149,7 +149,9 @@ class Fetcher:
         raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
 
     async def _fetch_from(self, source: NodeId, urgency: float, file: InputFile) -> None:
-        if not self.settings.uploads_max or file.size_bytes < self.settings.asked_bytes:
+        if file.size_bytes < self.settings.asked_bytes:
+            await self.world.network.fetch(file, source)
+        elif not self.settings.uploads_max:
             await self._fetch_now(source, file)
         else:
             await self._ask_and_fetch(source, urgency, file)
@@ -157,8 +159,7 @@ class Fetcher:
     async def _fetch_now(self, source: NodeId, file: InputFile) -> None:
         began = self.world.kernel.now()
         await self.world.network.fetch(file, source)
-        if file.size_bytes >= self.settings.asked_bytes:
-            self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
+        self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
 
     # --- asking ----------------------------------------------------------------------------------
 
