@@ -166,6 +166,13 @@ class Network(Protocol):
         """Send without waiting; the message may be lost, or arrive late or twice."""
         ...
 
+    def expected_rate(self, source: NodeId) -> float | None:
+        """Bytes per second of a file from a node (or the origin), if nothing else were under way.
+
+        As the links were described before the run; None if nobody has described them.
+        """
+        ...
+
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         """Copy a file from a node (or the origin) to this node's disk, whole and checked.
 

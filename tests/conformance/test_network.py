@@ -222,6 +222,13 @@ def refuses(world: World, file: InputFile, source: str = "n0") -> None:
     assert world.events == []
 
 
+@pytest.mark.parametrize("source", [NODES[1], ORIGIN])
+def test_a_rate_is_expected_of_a_source_only_where_links_are_described(world, source):
+    rate = world.networks[NODES[0]].expected_rate(source)
+
+    assert rate == (125e6 if isinstance(world, SimWorld) else None)
+
+
 def test_what_the_source_never_had_does_not_come(world):
     refuses(world, InputFile("a", 3, "t", "some digest"))
 

@@ -155,9 +155,13 @@ class FakeNetwork:
         self.silent: set[str] = set()
         self.doubted: set[str] = set()
         self.together_bytes = 0
+        self.rates: dict[str, float] = {}  # of links that are known beforehand
 
     def doubts(self, node: NodeId) -> bool:
         return node in self.doubted
+
+    def expected_rate(self, source: NodeId) -> float | None:
+        return self.rates.get(source)
 
     def send(self, to: NodeId, message: Message) -> None:
         self.sent.append((to, message))

@@ -140,14 +140,17 @@ def test_a_task_brings_its_command_if_it_has_one() -> None:
 def test_each_node_is_told_which_inputs_to_bring_in_ahead_in_the_order_of_the_plan() -> None:
     workflow = a_diamond()
     index = {file: number for number, file in enumerate(workflow.file_ids)}
-    ahead = ((index["in"], 1), (index["c"], 0), (index["d"], 1))
+    ahead = ((index["in"], 1), (index["c"], 0), (index["in"], 0), (index["c"], 1))
     plan = Plan(np.zeros(4), np.zeros(4, dtype=np.int32), None, ahead=ahead)
 
     found = files_ahead(workflow, plan, NODES, {"in": "abc"})
+    specs = task_specs(certain(workflow), plan, NODES, backups_max=0)
 
-    assert found == {
-        "n1": Stock((InputFile("in", 5, "", "abc"), InputFile("d", 40, ""))),
-        "n0": Stock((InputFile("c", 30, ""),)),
+    wanted = Stock((InputFile("in", 5, "", "abc"),))
+    assert found == {"n1": wanted, "n0": wanted}
+    # What a task writes is not there yet: the node that commits it will tell the others.
+    assert {spec.id: spec.ahead for spec in specs if spec.ahead} == {
+        "left": (("c", "n0"), ("c", "n1"))
     }
 
 

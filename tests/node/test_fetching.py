@@ -1,5 +1,6 @@
 """Fetching: how many files come at a time, in what order, and how a node asks for large ones."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -116,6 +117,55 @@ def test_a_node_that_was_named_is_asked_in_its_turn_and_both_are_told_of_the_end
     assert place.ends() == [("n2", True), ("n1", True)]
 
 
+def test_a_node_that_is_much_slower_than_the_one_that_names_it_is_declined() -> None:
+    place = Place(quickest_source=True)
+    place.network.rates.update(n1=100.0, n2=10.0, n3=90.0)
+
+    place.fetch()
+    place.answer(MayFetch(1, "n2"))
+    assert place.numbers() == [("n1", 1), ("n1", 2)]
+    assert place.ends() == [("n1", False)]
+    place.answer(MayFetch(2, "n3"))
+    place.answer(MayFetch(3, "n3"))
+
+    assert place.network.fetched == [("f", "n3")]
+    assert place.ends() == [("n1", False), ("n3", True), ("n1", True)]
+    assert place.fetcher.loose_ends()["questions for files"] == 0
+
+
+@pytest.mark.parametrize("source", ["n1", ORIGIN])
+def test_a_quick_source_is_tried_before_slow_ones_even_if_it_is_the_origin(source: str) -> None:
+    place = Place(quickest_source=True)
+    place.network.rates.update({"n1": 10.0, "n2": 10.0, ORIGIN: 10.0, source: 1000.0})
+
+    place.start(place.fetcher.fetch(0.0, InputFile("in", SMALL, ""), ["n1", "n2"]))
+
+    assert place.network.fetched == [("in", source)]
+
+
+def test_what_a_node_has_seen_of_a_source_decides_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = Place(quickest_source=True, uploads_max=0)
+    seconds = {"n1": 100.0, "n2": 1.0}
+    tried: list[str] = []
+
+    async def takes_time(file: InputFile, source: str) -> None:
+        tried.append(source)
+        await place.world.kernel.sleep(seconds[source])
+
+    monkeypatch.setattr(place.network, "fetch", takes_time)
+    for source in ("n1", "n2"):
+        place.fetch(sources=(source,))
+        place.pass_time(100.0)
+
+    for _ in range(10):
+        place.fetch(sources=("n1", "n2"))
+        place.pass_time(100.0)
+
+    assert tried[2:] == ["n2"] * 10
+
+
 def test_who_must_hold_on_asks_again_and_waits_as_long_as_it_is_answered() -> None:
     place = Place(ask_again_seconds=10.0)
 
@@ -215,17 +265,31 @@ def test_a_file_larger_than_the_window_comes_alone_among_large_ones() -> None:
     waiting = turns(place, 5000, 100)
     assert [fiber.done() for fiber in waiting] == [True, False]
 
-    place.fetcher.over(InputFile("f0", 5000, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 5000, "p"))
     place.pass_time()
 
     assert waiting[1].done()
+
+
+def test_a_large_file_waits_for_none_that_comes_ahead_of_its_time() -> None:
+    place = Place(window_bytes=1000)
+    waiting = turns(place, 5000, 600, 600, urgencies=(inf, 0.0, 0.0))
+    assert [fiber.done() for fiber in waiting] == [True, True, False]
+
+    place.fetcher.over(inf, InputFile("f0", 5000, "p"))
+    place.pass_time()
+    assert not waiting[2].done()
+    place.fetcher.over(0.0, InputFile("f1", 600, "p"))
+    place.pass_time()
+
+    assert waiting[2].done()
 
 
 def test_the_most_urgent_file_is_next() -> None:
     place = Place(transfers_max=1)
     waiting = turns(place, 1, 1, 1, urgencies=(0.0, 5.0, 2.0))
 
-    place.fetcher.over(InputFile("f0", 1, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 1, "p"))
     place.pass_time()
 
     assert [fiber.done() for fiber in waiting] == [True, False, True]
@@ -247,7 +311,7 @@ def test_one_cancelled_while_it_waits_for_a_transfer_has_no_turn_and_no_share_of
     place.pass_time()
 
     assert had_their_turns == []
-    place.fetcher.over(InputFile("f0", 400, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 400, "p"))
     assert [fiber.done() for fiber in turns(place, 1000)] == [True]
 
 
@@ -258,7 +322,7 @@ def test_files_that_travel_together_take_no_turns() -> None:
     waiting = turns(place, 49, 49, 50, 50, 49)
 
     assert [fiber.done() for fiber in waiting] == [True, True, True, False, True]
-    place.fetcher.over(InputFile("f0", 49, "p"))
+    place.fetcher.over(0.0, InputFile("f0", 49, "p"))
     assert place.fetcher.loose_ends()["transfers under way"] == 1
 
 

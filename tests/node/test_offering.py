@@ -104,6 +104,14 @@ def test_what_was_planned_by_a_guess_may_always_move(spread: float) -> None:
     assert may_move(a_queue_entry(seconds=100.0, spread=spread), 0.0)
 
 
+def test_what_is_not_where_or_when_it_was_planned_may_always_move_and_for_half_a_second() -> None:
+    displaced = a_queue_entry(seconds=100.0, displaced=True)
+
+    assert may_move(displaced, 0.0)
+    assert winners({"t": 0.5}, [a_bid("n1", (0.0, 100.0))], [displaced], 0.5) == {}
+    assert winners({"t": 0.6}, [a_bid("n1", (0.0, 100.0))], [displaced], 0.5) == {"t": "n1"}
+
+
 def test_a_task_may_move_if_its_node_is_behind_by_five_seconds_and_a_tenth_of_its_run() -> None:
     entry = a_queue_entry(seconds=100.0)
 
@@ -711,6 +719,18 @@ def test_an_idle_node_wants_as_many_of_those_as_it_has_idle_cores() -> None:
 
     ((_, bid),) = place.sent(Bid)
     assert (bid.places, bid.times) == (2, ((0.0, 10.0),))
+
+
+def test_before_a_file_has_come_staging_counts_by_the_link_to_the_giver_if_it_is_described() -> (
+    None
+):
+    place = Place()
+    place.network.rates["n3"] = 100.0
+
+    place.mover.on_message(an_offer(("in", 500)))
+
+    ((_, bid),) = place.sent(Bid)
+    assert bid.times == ((5.0, 15.0),)
 
 
 def test_staging_counts_as_far_as_is_known_how_fast_files_come() -> None:

@@ -1,5 +1,7 @@
 """The placer: entries are in a node's queue before that node is told to look."""
 
+import pytest
+
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, TaskPlaced
 from dataward.model.messages import WorkQueued
@@ -36,6 +38,15 @@ def test_an_entry_says_how_urgent_and_how_long_a_task_is_and_which_completion_it
 
     entry = a_queue_entry("t", 0.5, seconds=9.0, generation=5, spread=0.5)
     assert world.asked(Enqueue) == [Enqueue("n1", (entry,))]
+
+
+@pytest.mark.parametrize("occasion", [Occasion.ORPHANED, Occasion.REOPENED, Occasion.NO_ROOM])
+def test_a_task_that_is_not_queued_as_planned_is_displaced(occasion: Occasion) -> None:
+    world = FakeWorld()
+
+    world.do(world.placer.place([ready("t")], occasion))
+
+    assert [entry.displaced for op in world.asked(Enqueue) for entry in op.entries] == [True]
 
 
 def test_nobody_is_told_to_look_before_the_store_has_the_entries() -> None:

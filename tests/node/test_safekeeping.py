@@ -67,11 +67,14 @@ class Place(FakeWorld):
         )
         self.start(committer.run())
 
-    def commits(self, **fields: Any) -> list[tuple[str, tuple[str, ...]]]:
+    def commits(
+        self, ahead: tuple[tuple[str, str], ...] = (), **fields: Any
+    ) -> list[tuple[str, tuple[str, ...]]]:
         """To whom which files were named after a task of a second's estimate was committed."""
         spec = a_task("t", writes=["out"], **{"children": ("child",), **fields})
         attempt, begun = self.begin(spec)
         stored = self.do(self.depot.store_outputs(spec))
+        self.state.identity.send_ahead("t", ahead)
         self.state.outbox.commit("t", attempt, begun.generation, stored, awaited=True)
         self.pass_time()
         return [(to, tuple(f.id for f in stock.files)) for to, stock in self.sent(Stock)]
@@ -87,3 +90,10 @@ def test_what_no_task_reads_is_not_copied() -> None:
 
 def test_nothing_is_copied_unless_asked_for() -> None:
     assert Place(safe_seconds=0.5).commits() == []
+
+
+def test_a_committed_output_is_named_to_the_nodes_that_are_planned_to_read_it() -> None:
+    ahead = (("out", "n1"), ("out", "n0"), ("lost", "n1"))
+
+    # Not to itself, and nothing that the task did not write.
+    assert Place().commits(ahead) == [("n1", ("out",))]

@@ -224,6 +224,34 @@ def test_of_equal_ends_and_bytes_the_lowest_index_is_chosen() -> None:
     assert schedule.nodes.tolist() == [3]
 
 
+def readers_each(size: int, *, seconds: float, count: int) -> Workflow:
+    """Tasks that each read an input of their own."""
+    builder = WorkflowBuilder()
+    for at in range(count):
+        builder.file(f"in{at}", size)
+        builder.task(f"t{at}", inputs=[f"in{at}"], runtime_seconds=seconds)
+    return builder.build()
+
+
+def test_of_equal_ends_and_bytes_a_lane_goes_on_with_the_node_it_sent_to() -> None:
+    workflow = readers_each(100, seconds=10, count=8)
+
+    schedule = quick_links_schedule(workflow, a_platform(*[(1, 1.0)] * 8, origin=2.0), {})
+
+    # Two lanes, and by each four files one after another, all to one node.
+    assert sorted(schedule.ends.tolist()) == [110, 110, 210, 210, 310, 310, 410, 410]
+    assert sorted(schedule.nodes.tolist()) == [0] * 4 + [1] * 4
+
+
+def test_a_lane_changes_its_node_if_a_task_would_have_to_wait_for_a_core_there() -> None:
+    workflow = readers_each(100, seconds=1000, count=4)
+
+    schedule = quick_links_schedule(workflow, a_platform(*[(1, 1.0)] * 4, origin=1.0), {})
+
+    assert sorted(schedule.starts.tolist()) == [100, 200, 300, 400]
+    assert sorted(schedule.nodes.tolist()) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("copies", [1, 6, 12])
 def test_a_file_comes_from_the_node_from_which_it_arrives_first(copies: int) -> None:
     builder = WorkflowBuilder()

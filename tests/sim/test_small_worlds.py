@@ -89,6 +89,12 @@ def test_under_dataward_a_node_leaves_or_joins_at_every_call(kind: PointKind) ->
     assert [f"{one}: {one.problem}" for one in tried if one.problem] == []
 
 
+def test_a_task_that_ran_elsewhere_again_and_is_sent_on_before_it_starts_ran_again_once() -> None:
+    world, faults = parse_world("fan,2,crash n1@125+message@4", "dataward")
+
+    assert try_world(world, faults).problem == ""
+
+
 def test_a_world_replays_exactly_from_its_text() -> None:
     tried = try_world(*parse_world("diamond,2,answer@17+crash n1@140", "adage"))
 

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from dataward import generate
 from dataward.api.simulate import simulate
-from dataward.model.events import WorkGiven
-from dataward.model.platform import uniform_platform
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.events import FileMoved, WorkGiven
+from dataward.model.ids import NodeId
+from dataward.model.platform import Machine, Platform, uniform_platform
 
 
 def test_on_machines_of_known_speeds_nothing_moves_while_run_times_are_as_estimated() -> None:
@@ -23,3 +25,46 @@ def test_on_machines_of_known_speeds_nothing_moves_while_run_times_are_as_estima
 
     assert report.is_complete
     assert [event for event in report.events() if isinstance(event, WorkGiven)] == []
+
+
+def test_files_from_a_busy_origin_come_one_after_another_as_planned() -> None:
+    builder = WorkflowBuilder()
+    for at in range(12):
+        builder.file(f"in{at}", 2 * 10**9)
+        builder.task(f"read{at}", inputs=[f"in{at}"], outputs=[f"out{at}"], runtime_seconds=1)
+        for then in range(16):
+            builder.task(f"then{at}-{then}", inputs=[f"out{at}"], runtime_seconds=10)
+    equal = uniform_platform(12)
+    slow = replace(equal, origin_bytes_per_second=250e6)  # as much as two nodes can take
+
+    report = simulate(builder.build(), platform=slow, strategy="dataward")
+
+    # All files take 96 s. Side by side all would come after 96 s, and then 192 tasks have 48 cores.
+    assert report.is_complete
+    assert report.summary.makespan_seconds < 96 + 25
+
+
+def test_a_large_input_comes_while_the_tasks_run_that_its_reader_waits_for() -> None:
+    builder = WorkflowBuilder()
+    builder.file("large", 10**10)
+    builder.task("first", outputs=["made"], runtime_seconds=200)
+    builder.task("then", inputs=["large", "made"], runtime_seconds=10)
+
+    report = simulate(builder.build(), platform=uniform_platform(2), strategy="dataward")
+
+    (moved,) = [event for event in report.events() if isinstance(event, FileMoved)]
+    assert (moved.file, moved.at < 200) == ("large", True)
+
+
+def test_a_large_output_goes_to_its_reader_while_that_waits_for_others() -> None:
+    builder = WorkflowBuilder()
+    builder.task("short", outputs=["large"], runtime_seconds=10)
+    builder.task("long", outputs=["small"], runtime_seconds=2000)
+    builder.task("then", inputs=["large", "small"], runtime_seconds=10)
+    builder.file("large", 10**10)
+    one_core = [Machine(NodeId(f"n{i}"), cores=1, speed=speed) for i, speed in enumerate((1, 4))]
+
+    report = simulate(builder.build(), platform=Platform(tuple(one_core)), strategy="dataward")
+
+    events = [event for event in report.events() if isinstance(event, FileMoved)]
+    assert [(event.file, event.at < 500) for event in events] == [("large", True)]

@@ -61,6 +61,9 @@ class HostNetwork:
     def doubts(self, node: NodeId) -> bool:
         return self._remote.doubts(node)
 
+    def expected_rate(self, source: NodeId) -> float | None:
+        return self._remote.expected_rate(source)
+
     def send(self, to: NodeId, message: Message) -> None:
         self._remote.send(to, message)
 

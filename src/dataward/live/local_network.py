@@ -81,6 +81,9 @@ class LocalNetwork:
     def send(self, to: NodeId, message: Message) -> None:
         self.wires.deliver(to, message)
 
+    def expected_rate(self, source: NodeId) -> float | None:
+        return None  # on one machine files are linked or copied, not sent
+
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         began = monotonic()
         place = self.wires.at(file.id, source)

@@ -89,6 +89,9 @@ class RemoteNetwork:
 
     # --- files -----------------------------------------------------------------------------------
 
+    def expected_rate(self, source: NodeId) -> float | None:
+        return None  # nobody describes the links of a real cluster
+
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         began = monotonic()
         owner = file.producer or file.id

@@ -76,6 +76,7 @@ class TaskSpec(msgspec.Struct, frozen=True, array_like=True):
     earlier: Earlier | None = None
     launch: Launch | None = None
     estimated_spread: float = 0.0
+    ahead: tuple[tuple[FileId, NodeId], ...] = ()  # outputs that nodes bring in once committed
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
@@ -109,6 +110,7 @@ class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
     shelf: Shelf = Shelf.SHARED
     spread: float = inf  # of ``seconds``, as in `Estimate`
     task_type: str = ""  # by which nodes learn run times
+    displaced: bool = False  # not queued as planned: its node died, its outputs are lost, …
 
 
 # --- about a task --------------------------------------------------------------------------------

@@ -41,9 +41,14 @@ def files_ahead(
     nodes: Sequence[NodeId],
     digests: Mapping[FileId, str] = MappingProxyType({}),
 ) -> dict[NodeId, Stock]:
-    """What each node is told to bring in before a task needs it: inputs of the whole workflow."""
+    """What each node is told to bring in before a task needs it: inputs of the whole workflow.
+
+    Of what tasks write, nodes are told when it is committed: see `TaskSpec.ahead`.
+    """
     files: dict[NodeId, list[InputFile]] = {}
     for file, node in plan.ahead:
+        if workflow.producers.row(file).size:
+            continue
         id, size_bytes = workflow.file_ids[file], int(workflow.size_bytes[file])
         input_file = InputFile(id, size_bytes, TaskId(""), digests.get(id, ""))
         files.setdefault(nodes[node], []).append(input_file)
@@ -74,6 +79,10 @@ def task_specs(
         for f in range(len(files))
     ]
     writes = [OutputFile(files[f], sizes[f]) for f in range(len(files))]
+    ahead: dict[int, list[tuple[FileId, NodeId]]] = {}
+    for file, at in plan.ahead:
+        for task in workflow.producers.row(file).tolist():
+            ahead.setdefault(task, []).append((files[file], nodes[at]))
     rows = zip(
         ids,
         workflow.types.tolist(),
@@ -113,6 +122,7 @@ def task_specs(
             earlier=earlier.get(id),
             launch=workflow.launches.get(index),
             estimated_spread=spread,
+            ahead=tuple(ahead.get(index, ())),
         )
 
 

@@ -30,9 +30,9 @@ from dataward.model.answers import (
 )
 from dataward.model.ids import NodeId, incarnation_of
 from dataward.model.messages import Stock, Stop
-from dataward.model.operations import Commit, Fail, Operation, Release
+from dataward.model.operations import Commit, Fail, InputFile, Operation, QueueEntry, Release
 from dataward.model.states import AttemptOutcome, FailureCause, TaskState
-from dataward.model.workflow import TaskId
+from dataward.model.workflow import FileId, TaskId
 from dataward.node.depot import Depot
 from dataward.node.forecast import expected_seconds
 from dataward.node.herald import Herald, Notice
@@ -129,8 +129,10 @@ class Committer:
             self.world.disk.journal(commit)
             self._tell_won(commit, answer.generation)
             self._stop(answer.rivals, commit.task, answer.generation)
-            if answer.children and self.settings.safe_bytes_per_second:
-                self._have_copied(commit)
+            holding = self.state.identity.holdings.get(commit.task)
+            if answer.children and holding is not None and not commit.recalled:
+                self._send_ahead(commit, holding.ahead)
+                self._have_copied(commit, holding.entry)
             self.state.outbox.let_go(commit.task)
         if answer.children:
             end = TaskState.COMPLETE
@@ -138,12 +140,20 @@ class Committer:
                 Notice(commit.task, answer.generation, end, answer.children, answer.copies)
             )
 
-    def _have_copied(self, commit: Commit) -> None:
+    def _send_ahead(self, commit: Commit, ahead: tuple[tuple[FileId, NodeId], ...]) -> None:
+        """Have the nodes that are planned to read these outputs bring them in."""
+        made = {file.id: file for file in commit.held} if ahead else {}
+        for id, node in ahead:
+            if id in made and node != self.world.node:
+                file = InputFile(id, made[id].size_bytes, commit.task, made[id].digest)
+                self.world.network.send(node, Stock((file,)))
+
+    def _have_copied(self, commit: Commit, entry: QueueEntry) -> None:
         """Have another node bring in what took long to make, when it has time to."""
-        holding, world = self.state.identity.holdings.get(commit.task), self.world
-        if holding is None or commit.recalled:
+        if not self.settings.safe_bytes_per_second:
             return
-        seconds = expected_seconds(holding.entry, self.state.times)
+        world = self.world
+        seconds = expected_seconds(entry, self.state.times)
         files = worth_a_copy(commit.task, commit.held, seconds, self.settings)
         node = safekeeper(world.node, world.nodes, world.random) if files else None
         if node is not None:

@@ -258,7 +258,7 @@ class Depot:
                     self.used_bytes -= file.size_bytes
                     raise
             finally:
-                self._fetcher.over(file)
+                self._fetcher.over(urgency, file)
             self._keep_copy(file)
         finally:
             del self._arriving[file.id]

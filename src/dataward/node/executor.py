@@ -152,6 +152,8 @@ class Executor:
             raise
         finally:
             self.depot.release(spec)
+        if spec.ahead:
+            self.state.identity.send_ahead(spec.id, spec.ahead)
         self.state.outbox.commit(
             spec.id, attempt, begun.generation, outputs, awaited=bool(spec.children)
         )

@@ -1,6 +1,7 @@
 """Fetches files: from which node, how many at a time, and what is tried when that fails."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from dataward.model.answers import Standing
 from dataward.model.ids import NOWHERE, ORIGIN, NodeId
@@ -10,6 +11,7 @@ from dataward.model.workflow import FileId, TaskId
 from dataward.node.serving import SILENT_ROUNDS
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
+from dataward.node.sources import SourceRates
 from dataward.node.store_client import StoreClient
 from dataward.world import DiskFull, Flag, InputLost, TimedOut, TransferFailed, World
 
@@ -56,6 +58,7 @@ class Fetcher:
     def __post_init__(self) -> None:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
         self._window = Slots(self.world.kernel, self.settings.window_bytes)
+        self._rates = SourceRates(self.world.network)
 
     def loose_ends(self) -> dict[str, int]:
         return {
@@ -67,7 +70,7 @@ class Fetcher:
         """Wait until one more file may come; `over` must be called after that."""
         if self._travels_with_others(file):
             return
-        share = self._share(file)
+        share = self._share(urgency, file)
         if share:
             await self._window.take(share, urgency)
         try:
@@ -76,18 +79,21 @@ class Fetcher:
             self._window.give_back(share)
             raise
 
-    def over(self, file: InputFile) -> None:
+    def over(self, urgency: float, file: InputFile) -> None:
         if self._travels_with_others(file):
             return
         self._transfers.give_back()
-        self._window.give_back(self._share(file))
+        self._window.give_back(self._share(urgency, file))
 
     def _travels_with_others(self, file: InputFile) -> bool:
         return file.size_bytes < self.world.network.together_bytes
 
-    def _share(self, file: InputFile) -> float:
-        """How much of the window a file takes."""
-        is_large = file.size_bytes >= self.settings.asked_bytes
+    def _share(self, urgency: float, file: InputFile) -> float:
+        """How much of the window a file takes: none if no task has asked for it yet.
+
+        Otherwise what a task needs now would wait for hours behind what comes ahead of its time.
+        """
+        is_large = file.size_bytes >= self.settings.asked_bytes and urgency < inf
         return min(file.size_bytes, self._window.total) if is_large else 0
 
     # --- where from ------------------------------------------------------------------------------
@@ -125,8 +131,9 @@ class Fetcher:
     async def fetch(self, urgency: float, file: InputFile, sources: list[NodeId]) -> None:
         """Try every known copy, in random order so that the load spreads, several times over.
 
-        Nodes that could not be reached a moment ago are tried last.
-        Raises InputLost, TransferFailed or DiskFull.
+        The origin, which all share, comes last, and so do sources that are known to be slow and,
+        after them, nodes that could not be reached a moment ago. Raises InputLost, TransferFailed
+        or DiskFull.
         """
         order: list[NodeId] = []
         for round_ in range(self.settings.fetch_rounds):
@@ -136,9 +143,11 @@ class Fetcher:
                 sources = (await self.sources([file], ()))[file.id]
             order = sorted(node for node in set(sources) if node != self.world.node)
             self.world.random.shuffle(order)
-            order.sort(key=self.world.network.doubts)
             if not file.producer and ORIGIN not in order:
                 order.append(ORIGIN)
+            if len(order) > 1 and self.settings.quickest_source:
+                order = self._rates.quickest_first(order)
+            order.sort(key=self.world.network.doubts)
             for source in order:
                 try:
                     await self._fetch_from(source, urgency, file)
@@ -150,10 +159,17 @@ class Fetcher:
         raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
 
     async def _fetch_from(self, source: NodeId, urgency: float, file: InputFile) -> None:
-        if not self.settings.uploads_max or file.size_bytes < self.settings.asked_bytes:
+        if file.size_bytes < self.settings.asked_bytes:
             await self.world.network.fetch(file, source)
+        elif not self.settings.uploads_max:
+            await self._fetch_now(source, file)
         else:
             await self._ask_and_fetch(source, urgency, file)
+
+    async def _fetch_now(self, source: NodeId, file: InputFile) -> None:
+        began = self.world.kernel.now()
+        await self.world.network.fetch(file, source)
+        self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -165,23 +181,31 @@ class Fetcher:
         ``told`` are the nodes that have sent us on so far, and what we told them.
         """
         if source == ORIGIN:  # which is no node: there is nobody to ask
-            await self.world.network.fetch(file, source)
+            await self._fetch_now(source, file)
             return
         self._asked += 1
         want = WantFile(self.world.node, self._asked, file.id, urgency)
-        told = (*told, (source, want))
+        now_told = (*told, (source, want))
         question = self._questions[want.number] = _Question(self.world.kernel.flag())
-        arrived = False
+        arrived = declined = False
         try:
-            named = await self._answer(question, told)
-            if named == source or len(told) > DETOURS_MAX:
-                await self._fetch_while_saying_so(file, told)
-            else:
-                await self._ask_and_fetch(named, urgency, file, told)
-            arrived = True
+            named = await self._answer(question, now_told)
+            declined = named != source and self._is_declined(named, source)
+            if named == source or len(now_told) > DETOURS_MAX:
+                await self._fetch_while_saying_so(file, now_told)
+            elif not declined:
+                await self._ask_and_fetch(named, urgency, file, now_told)
+            arrived = not declined
         finally:
             del self._questions[want.number]
             self.world.network.send(source, FetchOver(want.node, want.number, arrived))
+        if declined:
+            # The source does not name that node again: nobody else has to wait for it.
+            await self._ask_and_fetch(source, urgency, file, told)
+
+    def _is_declined(self, named: NodeId, source: NodeId) -> bool:
+        """Whether a node had better wait for the source than fetch from the one that was named."""
+        return self.settings.quickest_source and self._rates.is_much_slower(named, source)
 
     async def _answer(self, question: _Question, told: tuple[_Told, ...]) -> NodeId:
         """The node from which the file may be fetched; the last of those told says so."""
@@ -213,7 +237,7 @@ class Fetcher:
 
     async def _try(self, file: InputFile, source: NodeId) -> TransferFailed | DiskFull | None:
         try:
-            await self.world.network.fetch(file, source)
+            await self._fetch_now(source, file)
         except (TransferFailed, DiskFull) as failure:
             return failure
         return None

@@ -5,14 +5,18 @@ from typing import NamedTuple
 
 from dataward.model.ids import AttemptId, NodeId, attempt_id
 from dataward.model.operations import QueueEntry
-from dataward.model.workflow import TaskId
+from dataward.model.workflow import FileId, TaskId
 
 
 class Holding(NamedTuple):
-    """A task that this node holds, and the ticket of its stay here."""
+    """A task that this node holds, and the ticket of its stay here.
+
+    ``ahead`` are outputs that other nodes are to bring in, once the task is committed.
+    """
 
     entry: QueueEntry
     ticket: int
+    ahead: tuple[tuple[FileId, NodeId], ...] = ()
 
 
 @dataclass
@@ -33,6 +37,12 @@ class Identity:
     def next_attempt(self) -> AttemptId:
         self._attempts += 1
         return attempt_id(self.node, self.incarnation, self._attempts)
+
+    def send_ahead(self, task: TaskId, files: tuple[tuple[FileId, NodeId], ...]) -> None:
+        """Remember to tell nodes of these outputs of a task, if this node still holds the task."""
+        holding = self.holdings.get(task)
+        if holding is not None:
+            self.holdings[task] = holding._replace(ahead=files)
 
     def join(self) -> None:
         """Note that the store knows this incarnation."""

@@ -33,10 +33,13 @@ class Learned:
         self.moving_seconds += seconds
         self.moved_bytes += size_bytes
 
-    def staging_seconds(self, size_bytes: int) -> float:
-        """How long so many bytes should take to come; 0 as long as none have come."""
+    def staging_seconds(self, size_bytes: int, described: float | None = None) -> float:
+        """How long so many bytes should take to come.
+
+        As long as none have come, by the ``described`` rate of a link, or 0 if that is not known.
+        """
         if not self.moved_bytes:
-            return 0.0
+            return size_bytes / described if described else 0.0
         return size_bytes * self.moving_seconds / self.moved_bytes
 
     def tolerate(self, threshold: float | None, *, may_share: bool) -> None:

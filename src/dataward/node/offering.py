@@ -79,8 +79,8 @@ def winners(
 ) -> dict[TaskId, NodeId]:
     """Which of the offered tasks go where: each to the node that would start it first.
 
-    ``waits`` is how long each would wait here. A task whose run time is certain was planned with
-    care: it stays unless it would start elsewhere sooner by ``run_share`` of its run time there.
+    ``waits`` is how long each would wait here. A task that is not loose was planned with care: it
+    stays unless it would start elsewhere sooner by ``run_share`` of its run time there.
     Tasks choose in this order; no node is given more tasks than it has places. Equal starts go to
     the lowest id. A task in ``reserved`` goes to one of the nodes there, or stays.
     """
@@ -98,23 +98,29 @@ def winners(
         start, end = best.times[number]
         if start == inf:
             continue
-        margin = (
-            LEAST_GAIN_SECONDS if entry.spread else LEAST_GAIN_SECONDS + run_share * (end - start)
-        )
+        margin = LEAST_GAIN_SECONDS + (0.0 if is_loose(entry) else run_share * (end - start))
         if start + margin < waits[entry.task]:
             given[entry.task] = best.node
             places[best.node] -= 1
     return given
 
 
+def is_loose(entry: QueueEntry) -> bool:
+    """Whether the plan says little of where a task should be.
+
+    A plan by estimates that are not certain is worth less than an idle core. A task that was
+    displaced is not where it was planned, or not when.
+    """
+    return entry.spread > 0 or entry.displaced
+
+
 def may_move(entry: QueueEntry, behind_seconds: float) -> bool:
     """Whether a task may leave a node that is so far behind what was estimated of its tasks.
 
     As long as all goes as estimated, the plan is followed: to move a long task because of a short
-    delay would upset the plans of two nodes. A plan by estimates that are not certain is worth less
-    than an idle core.
+    delay would upset the plans of two nodes.
     """
-    return entry.spread > 0 or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
+    return is_loose(entry) or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
 
 
 def as_moved(entry: QueueEntry) -> QueueEntry:
@@ -399,7 +405,7 @@ class OfferMover:
         free = cores_free_in(under_way, world.cores, now, state.times)
         starts_in(sorted(a.entry for a in under_way if a.started_at is None), free, state.times)
         times = [
-            (inf, inf) if task.spread and idle <= 0 else self._span(task, free[0])
+            (inf, inf) if task.spread and idle <= 0 else self._span(task, free[0], offer.node)
             for task in offer.tasks
         ]
         places = sum(seconds <= free[0] for seconds in free)
@@ -410,7 +416,9 @@ class OfferMover:
             self._promised.append((now + 2 * self.settings.bid_seconds, longest))
         world.network.send(offer.node, Bid(world.node, offer.number, places, tuple(times)))
 
-    def _span(self, task: OfferedTask, free_in_seconds: float) -> tuple[float, float]:
+    def _span(
+        self, task: OfferedTask, free_in_seconds: float, giver: NodeId
+    ) -> tuple[float, float]:
         """In how many seconds this node would start a task, and end it."""
         state, cores = self.parts.state, self.parts.world.cores
         entry = QueueEntry(
@@ -422,5 +430,7 @@ class OfferMover:
         if first and not entry < first[0]:
             before += state.queue.load_seconds
         missing = sum(size for file, size in task.inputs if file not in self.parts.depot)
-        start = max(free_in_seconds + before / cores, state.learned.staging_seconds(missing))
+        rate = self.parts.world.network.expected_rate(giver) if missing else None
+        staged = state.learned.staging_seconds(missing, rate)
+        start = max(free_in_seconds + before / cores, staged)
         return start, start + expected_seconds(entry, state.times)

@@ -36,9 +36,10 @@ class Placer:
         if not needy:
             return
         homes = await self.homes.find(needy, occasion, avoid)
+        displaced = occasion is not Occasion.READY
         by_node: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, homes, strict=True):
-            entry = entry_for(task, home.shelf, replica=replica)
+            entry = entry_for(task, home.shelf, replica=replica, displaced=displaced)
             by_node.setdefault(home.node, []).append(entry)
         chosen = {task.task: home for task, home in zip(needy, homes, strict=True)}
         await self.send(by_node, occasion, chosen)

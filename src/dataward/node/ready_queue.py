@@ -238,7 +238,13 @@ class ReadyQueue:
         }
 
 
-def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED, *, replica: bool = False) -> QueueEntry:
+def entry_for(
+    task: Standing,
+    shelf: Shelf = Shelf.SHARED,
+    *,
+    replica: bool = False,
+    displaced: bool = False,
+) -> QueueEntry:
     """A task's queue entry, for its next generation."""
     return QueueEntry(
         task.priority,
@@ -249,4 +255,5 @@ def entry_for(task: Standing, shelf: Shelf = Shelf.SHARED, *, replica: bool = Fa
         shelf,
         task.spread,
         task.task_type,
+        displaced,
     )

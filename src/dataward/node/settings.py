@@ -35,6 +35,7 @@ class NodeSettings:
     window_bytes: float = inf  # ours: of large files on their way to a node; one may be larger
     uploads_max: int = 0  # ours: nodes that may fetch from a node at a time; 0: any number
     asked_bytes: int = 10_000_000  # ours: smaller files are fetched unasked, in no window
+    quickest_source: bool = False  # ours: off, a file is fetched from any node, the origin last
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     safe_bytes_per_second: float = 0.0  # ours: outputs of at most this for each second of the run
     safe_seconds: float = 10.0  # ours: and of runs at least as long are copied to another node

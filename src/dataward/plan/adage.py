@@ -26,7 +26,7 @@ class Plan:
 
     ``estimated_makespan_seconds`` is None if the plan was made without estimating times. ``ahead``
     are files that nodes should bring in before a task needs them, as (file, node), both by index,
-    each node's most urgent first.
+    each node's most urgent first: inputs of the workflow at once, others when they are committed.
     """
 
     priority: Seconds

@@ -35,11 +35,17 @@ def quick_links_schedule(workflow: Workflow, platform: Platform, located: Locate
     - the `HOLDERS` nodes with the most of its bytes; of a file with more than `FEW` copies, the
       largest such file, the holders of each kind (see `kinds_of`) that are free first;
     - of each kind, the nodes whose cores are free first, with and without gaps between tasks;
-    - of each kind, the nodes whose downlinks are free first.
+    - of each kind, the nodes whose downlinks are free first;
+    - the node that was the last to be sent something by the lane that is free first, for tasks
+      that could keep all lanes busy.
 
     They are ordered by an estimate, and transfers are worked out for `CANDIDATES` of them. Equal
-    ends go to fewer bytes moved, then to the lowest index. A task costs O(inputs + kinds of node),
-    times the logarithm of tasks and nodes.
+    ends go to fewer bytes moved, then to a node that only goes on with its lane, then to the lowest
+    index. A task costs O(inputs + kinds of node), times the logarithm of tasks and nodes.
+
+    Lanes are not real: all nodes that fetch from the origin share its link evenly. Ten lanes that
+    send to ten nodes, one file after another, are as planned. If every file went to another node,
+    a hundred nodes would have a tenth of a lane each, and all files would come at the end.
 
     `python -m bench.planning` measures it: 100,000 tasks of Montage on 1,000 nodes take some 10 s.
     Over five applications of 1,000 tasks on 4 to 256 nodes, equal ones, two sites and four kinds,
@@ -88,11 +94,16 @@ class _Move(NamedTuple):
     end: float
 
 
+_Estimate = tuple[float, int, int, int]
+"""The first four fields of a choice"""
+
+
 class _Choice(NamedTuple):
-    """What placing a task on a node would mean; the first three compare."""
+    """What placing a task on a node would mean; the first four compare."""
 
     cost: float  # the end, and what is left after it if the plan looks ahead
     moved_bytes: int
+    changes: int  # lanes that would send to this node, and have sent to another one before
     node: int
     start: float
     end: float
@@ -136,6 +147,9 @@ class QuickPlanner:
         self._cores = FreeCores(costs.cores, self._kinds, _shortest(workflow, max(self._speeds)))
         self._up: list[list[Gap]] = [[(0.0, inf)] for _ in range(count + lanes)]
         self._down: list[list[Gap]] = [[(0.0, inf)] for _ in range(count)]
+        self._sent_to = [-1] * lanes  # the last node that each lane was planned to send to
+        # If every core runs tasks with so many bytes for each second they run, lanes are busy.
+        self._bytes_per_run = platform.origin_bytes_per_second / sum(costs.cores)
         self._lanes = FirstFree()
         for lane in range(count, count + lanes):
             self._lanes.add(lane, (0.0, inf))
@@ -163,7 +177,7 @@ class QuickPlanner:
         written = self._written
         ready = max([written[parent] for parent in self._parents(task)], default=0.0)
         choice = self._best(task, ready, self._parcels(task))
-        _, _, node, start, end, moves, _, _ = choice
+        _, _, _, node, start, end, moves, _, _ = choice
         if moves:
             self._move(choice)
         self._cores.take(node, self._widths[task], start, end)
@@ -179,6 +193,7 @@ class QuickPlanner:
             keep_longest(gaps, GAPS_MAX + 1)
             if source >= self._count:
                 self._update_lane(source, gaps)
+                self._sent_to[source - self._count] = node
             self._up[source] = gaps
         for parcel, source, start, end in choice.moves:
             self._add_copy(self._places.part(parcel.place, parcel.files), node, end)
@@ -243,10 +258,8 @@ class QuickPlanner:
 
     # --- nodes that may be the best --------------------------------------------------------------
 
-    def _candidates(
-        self, task: int, ready: float, parcels: list[_Parcel]
-    ) -> list[tuple[float, int, int]]:
-        """What the task might cost, how many bytes are lacking, and the node; best first."""
+    def _candidates(self, task: int, ready: float, parcels: list[_Parcel]) -> list[_Estimate]:
+        """What placing the task on each node might mean; best first."""
         held: dict[int, int] = {}
         many = []  # parcels that many nodes have
         for parcel in parcels:
@@ -255,7 +268,8 @@ class QuickPlanner:
             else:
                 for node in parcel.at:
                     held[node] = held.get(node, 0) + parcel.size_bytes
-        compared = self._to_compare(task, ready, held, many, bool(parcels))
+        lanes = self._crowded_lanes(task, parcels)
+        compared = self._to_compare(task, ready, held, many, bool(parcels), lanes)
         self.compared += len(compared)
         total = sum([parcel.size_bytes for parcel in parcels])
         found = []
@@ -267,12 +281,19 @@ class QuickPlanner:
                     lacking -= parcel.size_bytes
             arrived = self._arrival(node, ready, parcels, lacking) if lacking else ready
             cost = self._end_on(node, task, arrived) + onward[kinds[node]]
-            found.append((cost, lacking, node))
+            changes = sum([self._sent_to[lane] != node for lane in lanes]) if lacking else 0
+            found.append((cost, lacking, changes, node))
         found.sort()
         return found
 
     def _to_compare(
-        self, task: int, ready: float, held: dict[int, int], many: list[_Parcel], reads: bool
+        self,
+        task: int,
+        ready: float,
+        held: dict[int, int],
+        many: list[_Parcel],
+        reads: bool,
+        lanes: list[int],
     ) -> list[int]:
         width, runtime, cores = self._widths[task], self._runtimes[task], self._cores
         nodes = list(held)
@@ -286,7 +307,21 @@ class QuickPlanner:
             nodes += cores.first(width, kind, ready, runtime / speed)
         if reads:
             nodes += self._first_down.first(2)
+        nodes += [node for lane in lanes if (node := self._sent_to[lane]) >= 0]
         return [node for node in dict.fromkeys(nodes) if cores.is_wide(node, width)]
+
+    def _crowded_lanes(self, task: int, parcels: list[_Parcel]) -> list[int]:
+        """The lanes that would send the task's files, if such tasks can keep all lanes busy.
+
+        They can if more of them fetch at once, where every core runs one, than there are lanes.
+        """
+        crowded: list[int] = []
+        few = self._runtimes[task] * self._bytes_per_run
+        for parcel in parcels:
+            lane = parcel.sources[0][1] - self._count
+            if lane >= 0 and parcel.size_bytes > few and lane not in crowded:
+                crowded.append(lane)
+        return crowded
 
     def _free_holders(self, place: SharedPlace, width: int) -> list[int]:
         """Of the many nodes that have these files, those whose cores are free first."""
@@ -326,23 +361,24 @@ class QuickPlanner:
         best: _Choice | None = None
         for estimate in self._candidates(task, ready, parcels)[:CANDIDATES]:
             if best is None:
-                best = self._work_out(task, estimate[2], ready, parcels, inf)
-            elif estimate > best[:3]:
+                best = self._work_out(task, estimate, ready, parcels, inf)
+            elif estimate > best[:4]:
                 break
             else:
-                choice = self._work_out(task, estimate[2], ready, parcels, best.cost)
-                if choice is not None and choice[:3] < best[:3]:
+                choice = self._work_out(task, estimate, ready, parcels, best.cost)
+                if choice is not None and choice[:4] < best[:4]:
                     best = choice
         assert best is not None, "some node is wide enough"
         return best
 
     def _work_out(
-        self, task: int, node: int, ready: float, parcels: list[_Parcel], limit: float
+        self, task: int, estimate: _Estimate, ready: float, parcels: list[_Parcel], limit: float
     ) -> _Choice | None:
-        """The task on this node, its files one after another on links that are as planned.
+        """The task on the estimate's node, its files one after another, links as planned.
 
         None if it would cost more than ``limit``.
         """
+        _, _, changes, node = estimate
         down = self._down[node]
         up: dict[int, list[Gap]] = {}
         moves: list[_Move] = []
@@ -369,7 +405,7 @@ class QuickPlanner:
                     return None
         start = self._cores.start_on(node, self._widths[task], ready + read, seconds)
         end = start + seconds
-        return _Choice(end + onward, moved_bytes, node, start, end, moves, down, up)
+        return _Choice(end + onward, moved_bytes, changes, node, start, end, moves, down, up)
 
     def _first_arrival(
         self, parcel: _Parcel, node: int, down: list[Gap], up: dict[int, list[Gap]]

@@ -46,7 +46,12 @@ class Fabric:
     _count: int = 0
 
     def __post_init__(self) -> None:
-        add = self.flows.add_link
+        self._described: list[float] = []
+
+        def add(bytes_per_second: float) -> LinkIndex:
+            self._described.append(bytes_per_second)
+            return self.flows.add_link(bytes_per_second)
+
         self.links = {
             machine.id: Links(
                 add(machine.disk_bytes_per_second),
@@ -78,6 +83,10 @@ class Fabric:
             return (self._origin, *between, to.down, to.disk)
         start = self.links[source]
         return (start.disk, start.up, *between, to.down, to.disk)
+
+    def described_rate(self, source: NodeId, target: NodeId) -> float:
+        """Bytes per second by the platform, which knows nothing of machines that are slow today."""
+        return min([self._described[link] for link in self.route(source, target)])
 
     def latency(self, source: NodeId, target: NodeId) -> float:
         here = self._site_of.get(source, self.platform.origin_site)

@@ -52,6 +52,9 @@ class SimNetwork:
             at = kernel.time + traffic.fabric.latency(source, to) + delay
             kernel.call_at(at, traffic.deliver, to, message)
 
+    def expected_rate(self, source: NodeId) -> float | None:
+        return self.traffic.fabric.described_rate(source, self.machine.spec.id)
+
     async def fetch(self, file: InputFile, source: NodeId) -> None:
         """Ask for the file (a round trip), then move it; check before and after if it is there."""
         traffic, target = self.traffic, self.machine.spec.id

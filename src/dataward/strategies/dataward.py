@@ -15,6 +15,7 @@ from dataward.node.offering import Offering
 from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings, Precedence
 from dataward.plan.adage import Plan, lone_node_plan
+from dataward.plan.ahead import ahead_of_readers
 from dataward.plan.costs import Costs, costs_of
 from dataward.plan.heft import upward_ranks
 from dataward.plan.kinds import kinds_of
@@ -38,7 +39,12 @@ def links_by_slack(
         return lone_node_plan(workflow, platform.machines[0].cores)
     costs = costs_of(workflow, platform, located)
     schedule = shorter_schedule(costs, platform)
-    return Plan(latest_starts(costs, schedule), schedule.nodes, schedule.makespan_seconds)
+    return Plan(
+        latest_starts(costs, schedule),
+        schedule.nodes,
+        schedule.makespan_seconds,
+        ahead_of_readers(workflow, schedule),
+    )
 
 
 def shorter_schedule(costs: Costs, platform: Platform) -> Schedule:
@@ -49,10 +55,10 @@ def shorter_schedule(costs: Costs, platform: Platform) -> Schedule:
     are alike, what is left after a task is the same everywhere.
     """
     ranks, onward = upward_ranks(costs), onward_seconds(costs, platform, kinds_of(platform))
-    first = placed_quickly(costs, platform, ranks, with_transfers=False)
+    first = placed_quickly(costs, platform, ranks)
     if (onward == onward[:, :1]).all():
         return first
-    ahead = placed_quickly(costs, platform, ranks, onward=onward, with_transfers=False)
+    ahead = placed_quickly(costs, platform, ranks, onward=onward)
     return min(first, ahead, key=lambda schedule: schedule.makespan_seconds)
 
 
@@ -70,6 +76,7 @@ DATAWARD = Strategy(
         give_way_share=0.05,
         window_bytes=1e8,
         uploads_max=1,
+        quickest_source=True,
         safe_bytes_per_second=1e6,
     ),
     home=AdageHome(),
