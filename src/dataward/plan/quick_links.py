@@ -9,11 +9,12 @@ import numpy as np
 from dataward.model.platform import Platform
 from dataward.model.workflow import Seconds, Workflow, sums_by_row
 from dataward.plan.costs import Costs, Located, costs_of
+from dataward.plan.families import families_in_turn
 from dataward.plan.first_free import FirstFree
 from dataward.plan.firsts import FirstsByGroup
 from dataward.plan.free_cores import FreeCores
 from dataward.plan.gaps import Gap, first_start, keep_longest
-from dataward.plan.heft import rank_order, upward_ranks
+from dataward.plan.heft import upward_ranks
 from dataward.plan.kinds import kinds_of
 from dataward.plan.link_slots import GAPS_MAX, first_meeting, take
 from dataward.plan.peft import Table
@@ -69,7 +70,7 @@ def placed_quickly(
     it is least, and not where it ends first.
     """
     planner = QuickPlanner(costs, platform, onward=onward, with_transfers=with_transfers)
-    for task in rank_order(costs.workflow, ranks).tolist():
+    for task in families_in_turn(costs.workflow, ranks).tolist():
         planner.place(task)
     return planner.schedule()
 
