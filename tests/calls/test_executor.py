@@ -676,9 +676,9 @@ def test_a_long_life_leaves_no_trace_of_calls_whose_results_nobody_holds():
         held = executor.submit(abs, -1)
         held.result()
         for _ in range(1000):  # what is dropped is dropped a moment later
-            if len(loop._dispatcher._session._store._shards[0].tasks) <= 2:
+            if len(loop._dispatcher.lender.session._store._shards[0].tasks) <= 2:
                 break
             executor.submit(abs, -2).result()
 
-        assert len(loop._dispatcher._session._store._shards[0].tasks) < 10
+        assert len(loop._dispatcher.lender.session._store._shards[0].tasks) < 10
         assert held.result() == 1

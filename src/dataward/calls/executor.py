@@ -19,6 +19,7 @@ from dataward.calls.arguments import PendingCall
 from dataward.calls.dispatcher import CallSettings
 from dataward.calls.functions import FunctionTable, pickled_function
 from dataward.calls.future import CallFuture
+from dataward.calls.local_lender import LocalLender, LocalSettings
 from dataward.calls.loop import CallLoop
 from dataward.errors import SettingError
 from dataward.live.runner_settings import RunnerSettings
@@ -81,10 +82,9 @@ class CallExecutor(Executor):
         self._lock = threading.Lock()
         self._calls = 0
         self._is_shut = False
+        runner = RunnerSettings(time_limit_seconds=time_limit_seconds)
         settings = CallSettings(
-            Slice(nodes, slots),
-            RunnerSettings(time_limit_seconds=time_limit_seconds),
-            on_event,
+            partial(LocalLender, LocalSettings(Slice(nodes, slots), runner, on_event)),
             pickled_function(partial(initializer, *initargs)) if initializer is not None else b"",
         )
         self._loop = CallLoop(settings, None if directory is None else Path(directory).absolute())

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dataward.calls.arguments import PendingCall
-from dataward.calls.directory import CallDirectory
 from dataward.calls.functions import Function
-from dataward.calls.future import Kept, LargeResult
+from dataward.calls.future import Kept, LargeResult, StoredResult
 from dataward.live.call_pipes import CallerPipes
 from dataward.live.call_results import InFile, Result
 from dataward.live.making_calls import Bundle, Call, Known, encode_bundle
@@ -28,7 +27,7 @@ class NewResult(NamedTuple):
     """A call that has been made, and its result: an error, or a pickled value."""
 
     call: PendingCall
-    result: Result | LargeResult
+    result: Result | StoredResult
 
 
 class Journey:
@@ -56,19 +55,18 @@ class Journey:
 
 
 class LentSlot:
-    def __init__(self, id: TaskId, node: NodeId, directory: CallDirectory) -> None:
-        """Raises OSError if the directory is gone or full."""
+    def __init__(self, id: TaskId, node: NodeId, pipes: CallerPipes, directory: object) -> None:
+        """Large results keep a reference to ``directory``."""
         self.id = id
         self.node = node
         self._directory = directory
-        self._stem = directory.path_of(id)
-        self._pipes = CallerPipes(self._stem)
+        self._pipes = pipes
         self._journeys: dict[int, Journey] = {}
         self._looks = 0  # since a result came
         self.is_ready = False  # whether its process has started
 
-    def spec(self) -> TaskSpec:
-        """The task that the node runs as long as the slot is lent."""
+    def spec(self, stem: str) -> TaskSpec:
+        """The task that a node runs as long as the slot is lent; ``stem`` is that of its pipes."""
         return TaskSpec(
             id=self.id,
             type="calls",
@@ -83,7 +81,7 @@ class LentSlot:
             preferred=self.node,
             priority=0.0,
             backups_max=0,
-            command=(CALLS, self._stem),
+            command=(CALLS, stem),
         )
 
     @property
@@ -171,6 +169,6 @@ def _bundle(calls: Sequence[PendingCall], initializer: bytes) -> Bundle:
 
 
 def _known(number: int, kept: Kept) -> Known:
-    if isinstance(kept, LargeResult):
+    if isinstance(kept, StoredResult):
         return Known(number, b"", kept.file)
     return Known(number, kept)
