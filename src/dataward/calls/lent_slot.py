@@ -7,12 +7,12 @@ the node, each would take several times as long as a small call.
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dataward.calls.arguments import PendingCall
 from dataward.calls.functions import Function
 from dataward.calls.future import Kept, LargeResult, StoredResult
-from dataward.live.call_pipes import CallerPipes
+from dataward.live.call_pipes import MadeCall
 from dataward.live.call_results import InFile, Result
 from dataward.live.making_calls import Bundle, Call, Known, encode_bundle
 from dataward.live.orders import CALLS
@@ -54,8 +54,20 @@ class Journey:
                 pace.learn(int(calls), seconds)
 
 
+class CallPipes(Protocol):
+    """Brings calls to a process, and their results back; as `CallerPipes` does on one machine."""
+
+    def send(self, bundle: int, payload: bytes, calls: int) -> bool: ...
+    def made(self) -> list[MadeCall]: ...
+    def take_back(self) -> list[tuple[int, int]]: ...
+    def remove(self, bundle: int) -> None: ...
+    def close(self) -> None: ...
+
+
 class LentSlot:
-    def __init__(self, id: TaskId, node: NodeId, pipes: CallerPipes, directory: object) -> None:
+    is_elsewhere = False  # whether its process may be on another machine
+
+    def __init__(self, id: TaskId, node: NodeId, pipes: CallPipes, directory: object) -> None:
         """Large results keep a reference to ``directory``."""
         self.id = id
         self.node = node
@@ -85,11 +97,6 @@ class LentSlot:
         )
 
     @property
-    def bell(self) -> int:
-        """The file that can be read when the process has started, or has made calls."""
-        return self._pipes.bell
-
-    @property
     def bundles(self) -> int:
         """How many bundles are under way."""
         return len(self._journeys)
@@ -103,9 +110,16 @@ class LentSlot:
         """The calls that have no result yet."""
         return [call for journey in self._journeys.values() for call in journey.calls.values()]
 
+    def bundle_numbers(self) -> list[int]:
+        return list(self._journeys)
+
+    def places_of(self, bundle: int) -> list[int]:
+        """The places in a bundle of the calls that have no result yet."""
+        return list(self._journeys[bundle].calls)
+
     def send(self, number: int, calls: Sequence[PendingCall], initializer: bytes) -> bool:
         """Whether the calls were sent, as the bundle with this number. Raises OSError."""
-        payload = encode_bundle(_bundle(calls, initializer))
+        payload = encode_bundle(_bundle(calls, initializer, self.is_elsewhere))
         is_sent = self._pipes.send(number, payload, len(calls))
         if not self._journeys:
             self._looks = 0
@@ -118,14 +132,15 @@ class LentSlot:
         found = []
         for number, place, seconds, result in self._pipes.made():
             call = self._journeys[number].made(place, seconds)
-            if isinstance(result, InFile):
-                found.append(NewResult(call, LargeResult(result, self._directory)))
-            else:
-                found.append(NewResult(call, result))
+            kept = self._stored(call, result) if isinstance(result, InFile) else result
+            found.append(NewResult(call, kept))
         if found:
             self._looks = 0
             self._end_journeys()
         return found
+
+    def _stored(self, call: PendingCall, file: InFile) -> StoredResult:
+        return LargeResult(file, self._directory)
 
     def look(self) -> None:
         """Note that some time has passed; see `is_slow`."""
@@ -149,7 +164,7 @@ class LentSlot:
         self._pipes.close()
 
 
-def _bundle(calls: Sequence[PendingCall], initializer: bytes) -> Bundle:
+def _bundle(calls: Sequence[PendingCall], initializer: bytes, is_elsewhere: bool) -> Bundle:
     functions: dict[str, Function] = {call.function.digest: call.function for call in calls}
     places = {digest: place for place, digest in enumerate(functions)}
     needed = {
@@ -165,6 +180,7 @@ def _bundle(calls: Sequence[PendingCall], initializer: bytes) -> Bundle:
         path=tuple(place or os.getcwd() for place in sys.path),
         directory=os.getcwd(),
         initializer=initializer,
+        is_elsewhere=is_elsewhere,
     )
 
 

@@ -52,6 +52,8 @@ class LocalLender:
         directory: CallDirectory,
     ) -> None:
         self.slots: dict[TaskId, LentSlot] = {}
+        # Files that can be read when a process has started, or has made calls.
+        self._bells: dict[TaskId, int] = {}
         self._settings = settings
         self._kernel = kernel
         self._owner = owner
@@ -123,9 +125,10 @@ class LocalLender:
         self._lent += 1
         id = TaskId(f"slot{self._lent}")
         stem = self._directory.path_of(id)
-        slot = LentSlot(id, node, CallerPipes(stem), self._directory)
-        self.slots[slot.id] = slot
-        asyncio.get_running_loop().add_reader(slot.bell, self._on_bell, slot)
+        pipes = CallerPipes(stem)
+        slot = self.slots[id] = LentSlot(id, node, pipes, self._directory)
+        self._bells[id] = pipes.bell
+        asyncio.get_running_loop().add_reader(pipes.bell, self._on_bell, slot)
         entry = QueueEntry(0.0, slot.id)
         await self._store.call([Submit(slot.spec(stem)), Enqueue(node, (entry,))])
         self.session.send(node, WorkQueued())
@@ -158,7 +161,7 @@ class LocalLender:
                 self._owner.work.set()
 
     def _take_leave(self, slot: LentSlot) -> None:
-        asyncio.get_running_loop().remove_reader(slot.bell)
+        asyncio.get_running_loop().remove_reader(self._bells.pop(slot.id))
         slot.close()
 
     # --- what the nodes tell ---------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 from dataward.cluster.access import Access
 from dataward.cluster.gateway import Gateway
 from dataward.cluster.keeper import Keeper, leader_of
+from dataward.cluster.lending import Lendings
 from dataward.cluster.outcome_keys import KEEP_SECONDS
 from dataward.cluster.run_here import HostParts, RunDirectoryHere, RunHere
 from dataward.errors import SettingError
@@ -89,6 +90,7 @@ class Host:
         self._outcomes: dict[str, bytes] = {}
         self.index = DigestIndex()
         self.address = ""
+        self._lendings = Lendings(self)
 
     @property
     def node(self) -> NodeId:
@@ -115,7 +117,8 @@ class Host:
     async def _leave(self) -> None:
         with suppress(StoreUnavailable):
             await self.registry.renew(self.as_member(), self._settings.lease_seconds)
-        await asyncio.gather(*(here.leave() for here in self.here.values()))
+        leaving = [here.leave() for here in self.here.values()]
+        await asyncio.gather(*leaving, self._lendings.leave())
         self.stop()
 
     # --- life ------------------------------------------------------------------------------------
@@ -144,6 +147,7 @@ class Host:
         backlog = Backlog()
         work = settings.depot / "work"
         end_leftovers(work)
+        self._lendings.clear()
         pool = RunnerPool(work, settings.slots)
         client = PeerClient(self._address_of, credentials)
         server = NodeServer(
@@ -152,7 +156,7 @@ class Host:
             self._new_upload,
             self._take_upload,
             credentials,
-            routes=Gateway(self).routes(),
+            routes=[*Gateway(self).routes(), *self._lendings.routes()],
         )
         await client.open()
         try:
@@ -196,6 +200,7 @@ class Host:
             for over in done - {stop}:
                 over.result()  # raises what ended it
         finally:
+            await self._lendings.close()
             for here in list(self.here.values()):
                 await here.stop()
             await _end_all(list(self._tending.values()))
