@@ -20,6 +20,7 @@ __all__ = [
     "ProcessDiedError",
     "RunReport",
     "Task",
+    "ValueLostError",
     "Workflow",
     "WorkflowBuilder",
     "critical_path",
@@ -37,10 +38,11 @@ _MODULES = {
     "CriticalPath": "plan.critical_path",
     "DatawardError": "errors",
     "Edges": "model.edges",
-    "Executor": "calls.executor",
+    "Executor": "cluster.executor",
     "ProcessDiedError": "errors",
     "RunReport": "api.report",
     "Task": "model.workflow",
+    "ValueLostError": "errors",
     "Workflow": "model.workflow",
     "WorkflowBuilder": "model.builder",
     "critical_path": "plan.critical_path",
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
     from dataward.api.report import RunReport
     from dataward.api.run import run
     from dataward.api.simulate import simulate
-    from dataward.calls.executor import CallExecutor as Executor
-    from dataward.errors import DatawardError, ProcessDiedError
+    from dataward.cluster.executor import ExecutorAnywhere as Executor
+    from dataward.errors import DatawardError, ProcessDiedError, ValueLostError
     from dataward.formats.read import read_workflow
     from dataward.formats.write import write_workflow
     from dataward.generate.registry import generate
@@ -74,7 +76,7 @@ else:  # not for type checkers, to which a module with ``__getattr__`` has every
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = import_module(f"dataward.{_MODULES[name]}")
-        found = getattr(module, "CallExecutor" if name == "Executor" else name)
+        found = getattr(module, "ExecutorAnywhere" if name == "Executor" else name)
         globals()[name] = found
         return found
 

@@ -17,6 +17,7 @@ DatawardError
 ├── OutputError                a result cannot be written where it was asked for
 ├── ProcessDiedError           the process that made a function call died
 │   └── TimeLimitError         it was ended, since the call took too long
+├── ValueLostError             the node that alone had the result of a function call is gone
 └── OwnFaultError              dataward itself is at fault, whatever it was given
 
 Each error keeps its facts as attributes and makes its message from them. Names from outside are
@@ -159,6 +160,18 @@ class ProcessDiedError(DatawardError):
 
 class TimeLimitError(ProcessDiedError, TimeoutError):
     """A function call ran longer than it may, and was ended with its process."""
+
+
+class ValueLostError(DatawardError):
+    """The large result of a function call was kept by a node of a cluster, which is gone."""
+
+    def __init__(self, function: str, how: str) -> None:
+        self.function = function
+        self.how = how
+        super().__init__(f"the result of {function} is lost: {how}; make the call again")
+
+    def __reduce__(self) -> tuple[type["ValueLostError"], tuple[str, str]]:
+        return type(self), (self.function, self.how)
 
 
 class OwnFaultError(DatawardError):

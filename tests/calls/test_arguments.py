@@ -3,7 +3,6 @@
 import concurrent.futures
 import pickle
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,6 @@ from hypothesis import strategies as st
 
 from calls.gates import Gate
 from dataward import Executor
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[Executor]:
-    with Executor(slots=2) as executor:
-        yield executor
 
 
 def same(value):

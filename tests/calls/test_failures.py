@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,12 +21,6 @@ from calls.gates import Gate
 from dataward import Executor, ProcessDiedError
 from dataward.live.call_results import InFile
 from dataward.stores.journal import DirectoryLock
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[Executor]:
-    with Executor(slots=2) as executor:
-        yield executor
 
 
 class PlainError(Exception):

@@ -1,11 +1,8 @@
 """Bundles calls, gives the bundles to lent slots, and sets the results of futures.
 
-The slots are lent by the nodes of a session like that of ``dataward run``. But nothing of it
-outlives its caller, so the store is in memory. Everything here runs in the thread of a `CallLoop`.
+Where the slots are is left to a `Lender`. Everything here runs in the thread of a `CallLoop`.
 """
 
-import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
@@ -14,39 +11,21 @@ from typing import Any
 from dataward.calls.arguments import PendingCall
 from dataward.calls.bundles import Bundler, BundleSettings, Item
 from dataward.calls.directory import CallDirectory
-from dataward.calls.future import CallFuture, error_of
+from dataward.calls.future import CallFuture, StoredResult, error_of
+from dataward.calls.lender import MakeLender
 from dataward.calls.lent_slot import LentSlot
-from dataward.errors import OutputError, ProcessDiedError, TimeLimitError
+from dataward.errors import ProcessDiedError, TimeLimitError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.call_results import Result
-from dataward.live.fitting import fitted
-from dataward.live.runner_pool import runner_pools
-from dataward.live.runner_settings import RunnerSettings
-from dataward.live.session import Session, SessionFiles, SessionSettings
-from dataward.live.slice import Slice
-from dataward.model.events import AttemptEnded, Emit, Event, TaskFinished
-from dataward.model.ids import NodeId
-from dataward.model.messages import WorkQueued
-from dataward.model.operations import Enqueue, Forget, QueueEntry, Submit
-from dataward.model.states import AttemptOutcome, FailureCause
-from dataward.model.workflow import TaskId
-from dataward.strategies.registry import strategy_named
 
 TRIES_MAX = 3  # how often a call is given to processes that die before they begin with it
-LOOK_SECONDS = 0.002  # how often lent slots are looked at, for results and slow calls
-WATCH_SECONDS = 1.0  # how soon it is noticed that files can no longer be written
-STRATEGY = "adage-no-replication"
-
-_log = logging.getLogger("dataward")
 
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
     """How calls are made; ``initializer`` is a pickled function, or empty."""
 
-    machine: Slice
-    runner: RunnerSettings
-    on_event: Emit | None = None
+    make_lender: MakeLender
     initializer: bytes = b""
 
 
@@ -59,71 +38,37 @@ class Dispatcher:
         self.work = kernel.flag()  # set when there is something to do
         self._kernel = kernel
         self._settings = settings
-        self._directory: CallDirectory | None = directory
-        machine = settings.machine
-        self._bundler = Bundler(machine.nodes * machine.slots)
-        self._slots: dict[TaskId, LentSlot] = {}
-        self._to_look_at = kernel.flag()  # set while calls may wait behind others
-        self._lent = 0
         self._sent = 0
-        path = directory.path
-        strategy = fitted(strategy_named(STRATEGY), machine, unawaited_seconds=0.0)
-        self._session = Session(
-            kernel,
-            SessionSettings(machine, strategy, settings.runner, incarnation=1),
-            # Calls print where the caller does, so they have no logs.
-            SessionFiles(path / "depot", None, {}, {}, lambda *_: ""),
-            runner_pools(machine, path / "work"),
-            self._emit,
-        )
-        self._store = self._session.client()
+        self.lender = settings.make_lender(kernel, self, directory)
+        self._bundler = Bundler(self.lender.capacity)
 
     async def start(self) -> None:
-        await self._session.start()
-        self._kernel.spawn(self._watch(), "watch")
-        self._kernel.spawn(self._look_after(), "look after")
+        await self.lender.start()
 
-    async def _watch(self) -> None:
-        assert self._directory is not None
-        while self._session.failure is None and self._directory.exists:
-            await self._kernel.sleep(WATCH_SECONDS)
-        raise self._gone()
-
-    def _gone(self) -> OutputError:
-        assert self._directory is not None
-        why = self._session.failure or "files of calls are gone from it"
-        return OutputError(str(self._directory.path), str(why))
-
-    async def _break(self, error: BaseException) -> None:
+    def break_down(self, error: BaseException) -> None:
         """End the executor's thread, which then breaks off all calls."""
-        raise error
+
+        async def fail() -> None:
+            raise error
+
+        self._kernel.spawn(fail(), "break down")
 
     @property
     def is_idle(self) -> bool:
         """Whether no call waits or is under way."""
-        return not self._bundler.ready and not any(s.bundles for s in self._slots.values())
+        return not self._bundler.ready and not any(s.bundles for s in self.lender.slots.values())
 
     async def finish(self) -> None:
-        """Give the lent slots back to their nodes."""
-        for slot in self._slots.values():
-            self._take_leave(slot)
-        while self._slots:
-            self.work.clear()
-            await self.work.wait()
+        """Give the lent slots back."""
+        await self.lender.finish()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End all running calls at once."""
-        self._session.stop()
+        await self.lender.stop()
 
     def close(self) -> None:
-        """After ``kernel.run``: wait for processes and threads, and let go of all files.
-
-        The directory is removed with the last result that may still be read.
-        """
-        self._session.close()
-        for slot in self._slots.values():
-            slot.close()
-        self._directory = None
+        """After ``kernel.run``: wait for processes and threads, and let go of all files."""
+        self.lender.close()
 
     def break_off(self, error: BrokenExecutor) -> None:
         """Make no more calls: the futures of all unfinished calls get the error."""
@@ -172,7 +117,7 @@ class Dispatcher:
         """Every call that waits, and those under way."""
         seen: set[int] = set()
         stack: list[Item] = list(self._bundler.ready)
-        for slot in self._slots.values():
+        for slot in self.lender.slots.values():
             stack += slot.calls()
         while stack:
             call = stack.pop()
@@ -186,129 +131,91 @@ class Dispatcher:
 
     async def send(self) -> None:
         """Give bundles to the slots, until all have enough to do; borrow more slots if need be."""
+        self._bundler.slots = max(1, self.lender.capacity)
         while self._bundler.ready:
             slot = self._slot_with_room()
             if slot is None or slot.bundles:
-                await self._borrow()
+                await self.lender.borrow(len(self._bundler.ready))
             if slot is None:
                 return
-            calls = _started(self._bundler.next_bundle())
+            calls = self._started(self._bundler.next_bundle())
             if calls and not self._give(slot, calls):
-                self._put_back(calls)
+                self.put_back(calls)
                 return
 
     def _slot_with_room(self) -> LentSlot | None:
         """The slot with the fewest bundles; no call should wait where another one takes long."""
         slots = [
             slot
-            for slot in self._slots.values()
+            for slot in self.lender.slots.values()
             if slot.is_ready and not slot.is_slow and slot.bundles < BundleSettings().ahead
         ]
         return min(slots, key=lambda slot: slot.bundles) if slots else None
+
+    def _started(self, items: Sequence[Item]) -> list[PendingCall]:
+        """The calls to be made, without those just cancelled and those that depend on them."""
+        wanted: list[PendingCall] = []
+        for call in items:
+            assert isinstance(call, PendingCall)
+            if not call.is_started:
+                if any(need.cancelled() for need in call.needs):
+                    call.future.cancel()
+                call.is_started = call.future.start()
+            if call.needs and (error := _loss(call)) is not None:
+                self.fail(call, error)
+            elif call.is_started:
+                wanted.append(call)
+        return wanted
 
     def _give(self, slot: LentSlot, calls: list[PendingCall]) -> bool:
         """Whether the calls were sent; if not, there is no room in the slot's pipes."""
         self._sent += 1
         is_sent = slot.send(self._sent, calls, self._settings.initializer)
-        if is_sent and (slot.bundles > 1 or len(calls) > 1):
-            self._to_look_at.set()
+        if is_sent:
+            self.lender.on_given(slot, len(calls))
         return is_sent
 
-    async def _borrow(self) -> None:
-        """Borrow slots for the calls that wait, as many as are left and not about to start."""
-        machine, slots = self._settings.machine, self._slots
-        limit = machine.nodes * machine.slots
-        starting = sum(not slot.is_ready for slot in slots.values())
-        for _ in range(min(limit - len(slots), len(self._bundler.ready) - starting)):
-            lent = dict.fromkeys(machine.node_ids, 0)
-            for slot in slots.values():
-                lent[slot.node] += 1
-            await self._borrow_from(min(lent, key=lambda node: lent[node]))
-
-    async def _borrow_from(self, node: NodeId) -> None:
-        assert self._directory is not None
-        self._lent += 1
-        slot = LentSlot(TaskId(f"slot{self._lent}"), node, self._directory)
-        self._slots[slot.id] = slot
-        asyncio.get_running_loop().add_reader(slot.bell, self._on_bell, slot)
-        entry = QueueEntry(0.0, slot.id)
-        await self._store.call([Submit(slot.spec()), Enqueue(node, (entry,))])
-        self._session.send(node, WorkQueued())
-
-    def _on_bell(self, slot: LentSlot) -> None:
-        slot.is_ready = True
-        try:
-            self._take_results(slot)
-        except Exception as error:  # it would only be logged, and some futures never be done
-            self._kernel.spawn(self._break(error), "break")
-        self.work.set()
-
-    async def _look_after(self) -> None:
-        """Take results from slots, and calls that wait behind a slow one."""
-        while True:
-            await self._to_look_at.wait()
-            await self._kernel.sleep(LOOK_SECONDS)
-            busy = [slot for slot in self._slots.values() if len(slot.calls()) > 1]
-            if not busy:
-                self._to_look_at.clear()
-            for slot in busy:
-                slot.look()
-                self._take_results(slot)
-                if slot.is_slow:
-                    self._put_back(slot.take_back())
-                self.work.set()
-
-    def _put_back(self, calls: Sequence[PendingCall]) -> None:
+    def put_back(self, calls: Sequence[PendingCall]) -> None:
         """Let calls that nobody has begun to make wait again; until then, they can be cancelled."""
         for call in calls:
             call.is_started = False
             call.future.pause()
         self._bundler.give_back(calls)
 
-    def _take_leave(self, slot: LentSlot) -> None:
-        asyncio.get_running_loop().remove_reader(slot.bell)
-        slot.close()
-
     # --- results out -----------------------------------------------------------------------------
 
-    def _emit(self, event: Event) -> None:
-        if self._settings.on_event is not None:
-            try:
-                self._settings.on_event(event)
-            except Exception:  # an error in the user's code must not stop the node
-                _log.exception("on_event raised an error for %r", event)
-        if type(event) is AttemptEnded:
-            if event.outcome is AttemptOutcome.FAILED and event.task in self._slots:
-                self._on_lost(self._slots[event.task], event)
-        elif type(event) is TaskFinished:
-            self._slots.pop(event.task, None)
-            self._kernel.spawn(self._forget(event.task), "forget")
-            self.work.set()
+    def on_process_died(
+        self,
+        begun: Sequence[PendingCall],
+        back: Sequence[PendingCall],
+        how: str,
+        *,
+        timed_out: bool,
+    ) -> None:
+        """A slot's process has ended before its time: the call that it was making is the cause.
 
-    def _on_lost(self, slot: LentSlot, failure: AttemptEnded) -> None:
-        """The slot's process has ended before its time: the call that it was making is the cause.
-
-        Calls that it had not begun to make are made elsewhere.
+        Calls ``back`` that it had not begun to make are made elsewhere.
         """
-        del self._slots[slot.id]
-        self._take_results(slot)
-        back = slot.take_back()
-        begun = slot.calls()
-        self._take_leave(slot)
-        if failure.cause is FailureCause.TASK:  # not the fault of any call
-            self._put_back([*begun, *back])
-            self._kernel.spawn(self._break(BrokenExecutor(failure.reason)), "break")
-            return
+        kind = TimeLimitError if timed_out else ProcessDiedError
         for call in begun:
-            self.fail(call, _died(call, failure))
+            self.fail(call, kind(call.function.name, how))
         for call in back:
             call.tries += 0 if begun else 1
             if call.tries == TRIES_MAX:
-                self.fail(call, _died(call, failure))
-        self._put_back([call for call in back if not call.gone])
+                self.fail(call, kind(call.function.name, how))
+        self.put_back([call for call in back if not call.gone])
         self.work.set()
 
-    def _take_results(self, slot: LentSlot) -> int:
+    def try_again(self, calls: Sequence[PendingCall], why: str) -> None:
+        """Calls that perhaps were made, and whose results cannot come, are made elsewhere."""
+        for call in calls:
+            call.tries += 1
+            if call.tries == TRIES_MAX:
+                self.fail(call, ProcessDiedError(call.function.name, why))
+        self.put_back([call for call in calls if not call.gone])
+        self.work.set()
+
+    def take_results(self, slot: LentSlot) -> int:
         """How many calls have been made since the last time; their futures now have results."""
         news = slot.new_results()
         for call, result in news:
@@ -338,29 +245,14 @@ class Dispatcher:
         call.needs = ()
         call.future.pending = None
 
-    async def _forget(self, task: TaskId) -> None:
-        await self._store.call([Forget(task)])
 
-
-def _died(call: PendingCall, failure: AttemptEnded) -> ProcessDiedError:
-    timed_out = failure.cause is FailureCause.TIME_LIMIT
-    kind = TimeLimitError if timed_out else ProcessDiedError
-    return kind(call.function.name, failure.reason)
+def _loss(call: PendingCall) -> BaseException | None:
+    """Why a result that the call needs is no longer to be had, if that is so."""
+    for need in call.needs:
+        if isinstance(need.kept, StoredResult) and need.kept.loss is not None:
+            return need.kept.loss
+    return None
 
 
 def _dependants(call: Item) -> list[PendingCall]:
     return [child for child in call.dependants or () if isinstance(child, PendingCall)]
-
-
-def _started(items: Sequence[Item]) -> list[PendingCall]:
-    """The calls to be made, without those just cancelled and those that depend on them."""
-    wanted: list[PendingCall] = []
-    for call in items:
-        assert isinstance(call, PendingCall)
-        if not call.is_started:
-            if any(need.cancelled() for need in call.needs):
-                call.future.cancel()
-            call.is_started = call.future.start()
-        if call.is_started:
-            wanted.append(call)
-    return wanted

@@ -19,6 +19,8 @@ from dataward.calls.arguments import PendingCall
 from dataward.calls.dispatcher import CallSettings
 from dataward.calls.functions import FunctionTable, pickled_function
 from dataward.calls.future import CallFuture
+from dataward.calls.lender import MakeLender
+from dataward.calls.local_lender import LocalLender, LocalSettings
 from dataward.calls.loop import CallLoop
 from dataward.errors import SettingError
 from dataward.live.runner_settings import RunnerSettings
@@ -30,27 +32,9 @@ T = TypeVar("T")
 
 
 class CallExecutor(Executor):
-    """Makes calls in other processes, several at a time.
+    """Makes calls in other processes, several at a time; `ExecutorAnywhere` says more.
 
-    ``slots`` says how many at a time (default: as many as there are cores) on each of ``nodes``;
-    ``max_workers`` is the standard library's name for it. Each process calls ``initializer`` with
-    ``initargs`` before its first call; if that raises an error, the executor is broken. Functions
-    of a module see the globals that an initializer of that module sets, unless they are sent by
-    value, as those of the script itself are: each of these has globals of its own.
-
-    All files are kept in ``directory``, which must be new or empty, or else in a temporary
-    directory that is removed when no result can be asked for any more. A call that runs longer
-    than ``time_limit_seconds`` is ended with its process. ``on_event`` is called with every event,
-    in the executor's own thread.
-
-    A future may be an argument of a later call, also within lists, dictionaries and objects: the
-    later call gets the future's result. If the earlier call failed, the later one fails with the
-    same error; if it was cancelled, the later one is cancelled.
-
-    A result is there as soon as its call has been made. Small calls share a process, one after
-    another; a call that turns out slow holds up no other as long as a slot is free. No call is made
-    twice: a call whose process dies fails with ProcessDiedError (TimeLimitError, which is also a
-    TimeoutError, if it ran too long), and no other call fails with it.
+    ``make_lender`` makes who lends the slots; by default, nodes in this process do.
     """
 
     def __init__(
@@ -64,6 +48,7 @@ class CallExecutor(Executor):
         max_workers: int | None = None,
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
+        make_lender: MakeLender | None = None,
     ) -> None:
         if slots is not None and max_workers is not None:
             raise TypeError("slots and max_workers are the same: give only one of them")
@@ -81,10 +66,12 @@ class CallExecutor(Executor):
         self._lock = threading.Lock()
         self._calls = 0
         self._is_shut = False
+        if make_lender is None:
+            runner = RunnerSettings(time_limit_seconds=time_limit_seconds)
+            local = LocalSettings(Slice(nodes, slots), runner, on_event)
+            make_lender = partial(LocalLender, local)
         settings = CallSettings(
-            Slice(nodes, slots),
-            RunnerSettings(time_limit_seconds=time_limit_seconds),
-            on_event,
+            make_lender,
             pickled_function(partial(initializer, *initargs)) if initializer is not None else b"",
         )
         self._loop = CallLoop(settings, None if directory is None else Path(directory).absolute())

@@ -3,6 +3,7 @@
 import os
 import pickle
 import threading
+from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
@@ -28,23 +29,50 @@ class RemoteTraceback(Exception):  # noqa: N818 - shown as the cause of the erro
         return f'\n"""\n{self.tb}"""'
 
 
-class LargeResult:
-    """A large pickled result. Its file is removed when no future refers to it any more."""
+class StoredResult(ABC):
+    """A large pickled result, which is stored somewhere as long as a future refers to it."""
 
-    __slots__ = ("_directory", "_process", "file")
+    __slots__ = ("__weakref__",)
+
+    @property
+    @abstractmethod
+    def file(self) -> InFile:
+        """The file in which a runner process finds the result."""
+
+    @property
+    def loss(self) -> BaseException | None:
+        """Why the result is no longer to be had, if that is so."""
+        return None
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """The pickled value. Any thread may ask but the executor's own. Raises the ``loss``."""
+
+
+class LargeResult(StoredResult):
+    """A result in a file of this machine, which is removed with the last reference."""
+
+    __slots__ = ("_directory", "_file", "_process")
 
     def __init__(self, file: InFile, directory: object) -> None:
-        self.file = file
+        self._file = file
         self._directory = directory  # a reference, which keeps the directory from being removed
         self._process = os.getpid()
+
+    @property
+    def file(self) -> InFile:
+        return self._file
+
+    def read(self) -> bytes:
+        return self._file.read()
 
     def __del__(self) -> None:
         if os.getpid() == self._process:  # not in a fork of this process
             with suppress(OSError):
-                os.unlink(self.file.path)
+                os.unlink(self._file.path)
 
 
-Kept = bytes | LargeResult
+Kept = bytes | StoredResult
 
 
 class _Turn:
@@ -133,7 +161,7 @@ class CallFuture(Future[T]):
         if value is _UNREAD:
             kept = self.kept
             assert kept is not None
-            pickled = kept.file.read() if isinstance(kept, LargeResult) else kept
+            pickled = kept.read() if isinstance(kept, StoredResult) else kept
             value = self._result = pickle.loads(pickled)
         found: T = value
         return found

@@ -7,13 +7,12 @@ the node, each would take several times as long as a small call.
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dataward.calls.arguments import PendingCall
-from dataward.calls.directory import CallDirectory
 from dataward.calls.functions import Function
-from dataward.calls.future import Kept, LargeResult
-from dataward.live.call_pipes import CallerPipes
+from dataward.calls.future import Kept, LargeResult, StoredResult
+from dataward.live.call_pipes import MadeCall
 from dataward.live.call_results import InFile, Result
 from dataward.live.making_calls import Bundle, Call, Known, encode_bundle
 from dataward.live.orders import CALLS
@@ -28,7 +27,7 @@ class NewResult(NamedTuple):
     """A call that has been made, and its result: an error, or a pickled value."""
 
     call: PendingCall
-    result: Result | LargeResult
+    result: Result | StoredResult
 
 
 class Journey:
@@ -55,20 +54,31 @@ class Journey:
                 pace.learn(int(calls), seconds)
 
 
+class CallPipes(Protocol):
+    """Brings calls to a process, and their results back; as `CallerPipes` does on one machine."""
+
+    def send(self, bundle: int, payload: bytes, calls: int) -> bool: ...
+    def made(self) -> list[MadeCall]: ...
+    def take_back(self) -> list[tuple[int, int]]: ...
+    def remove(self, bundle: int) -> None: ...
+    def close(self) -> None: ...
+
+
 class LentSlot:
-    def __init__(self, id: TaskId, node: NodeId, directory: CallDirectory) -> None:
-        """Raises OSError if the directory is gone or full."""
+    is_elsewhere = False  # whether its process may be on another machine
+
+    def __init__(self, id: TaskId, node: NodeId, pipes: CallPipes, directory: object) -> None:
+        """Large results keep a reference to ``directory``."""
         self.id = id
         self.node = node
         self._directory = directory
-        self._stem = directory.path_of(id)
-        self._pipes = CallerPipes(self._stem)
+        self._pipes = pipes
         self._journeys: dict[int, Journey] = {}
         self._looks = 0  # since a result came
         self.is_ready = False  # whether its process has started
 
-    def spec(self) -> TaskSpec:
-        """The task that the node runs as long as the slot is lent."""
+    def spec(self, stem: str) -> TaskSpec:
+        """The task that a node runs as long as the slot is lent; ``stem`` is that of its pipes."""
         return TaskSpec(
             id=self.id,
             type="calls",
@@ -83,13 +93,8 @@ class LentSlot:
             preferred=self.node,
             priority=0.0,
             backups_max=0,
-            command=(CALLS, self._stem),
+            command=(CALLS, stem),
         )
-
-    @property
-    def bell(self) -> int:
-        """The file that can be read when the process has started, or has made calls."""
-        return self._pipes.bell
 
     @property
     def bundles(self) -> int:
@@ -105,9 +110,16 @@ class LentSlot:
         """The calls that have no result yet."""
         return [call for journey in self._journeys.values() for call in journey.calls.values()]
 
+    def bundle_numbers(self) -> list[int]:
+        return list(self._journeys)
+
+    def places_of(self, bundle: int) -> list[int]:
+        """The places in a bundle of the calls that have no result yet."""
+        return list(self._journeys[bundle].calls)
+
     def send(self, number: int, calls: Sequence[PendingCall], initializer: bytes) -> bool:
         """Whether the calls were sent, as the bundle with this number. Raises OSError."""
-        payload = encode_bundle(_bundle(calls, initializer))
+        payload = encode_bundle(_bundle(calls, initializer, self.is_elsewhere))
         is_sent = self._pipes.send(number, payload, len(calls))
         if not self._journeys:
             self._looks = 0
@@ -120,14 +132,15 @@ class LentSlot:
         found = []
         for number, place, seconds, result in self._pipes.made():
             call = self._journeys[number].made(place, seconds)
-            if isinstance(result, InFile):
-                found.append(NewResult(call, LargeResult(result, self._directory)))
-            else:
-                found.append(NewResult(call, result))
+            kept = self._stored(call, result) if isinstance(result, InFile) else result
+            found.append(NewResult(call, kept))
         if found:
             self._looks = 0
             self._end_journeys()
         return found
+
+    def _stored(self, call: PendingCall, file: InFile) -> StoredResult:
+        return LargeResult(file, self._directory)
 
     def look(self) -> None:
         """Note that some time has passed; see `is_slow`."""
@@ -151,7 +164,7 @@ class LentSlot:
         self._pipes.close()
 
 
-def _bundle(calls: Sequence[PendingCall], initializer: bytes) -> Bundle:
+def _bundle(calls: Sequence[PendingCall], initializer: bytes, is_elsewhere: bool) -> Bundle:
     functions: dict[str, Function] = {call.function.digest: call.function for call in calls}
     places = {digest: place for place, digest in enumerate(functions)}
     needed = {
@@ -167,10 +180,11 @@ def _bundle(calls: Sequence[PendingCall], initializer: bytes) -> Bundle:
         path=tuple(place or os.getcwd() for place in sys.path),
         directory=os.getcwd(),
         initializer=initializer,
+        is_elsewhere=is_elsewhere,
     )
 
 
 def _known(number: int, kept: Kept) -> Known:
-    if isinstance(kept, LargeResult):
+    if isinstance(kept, StoredResult):
         return Known(number, b"", kept.file)
     return Known(number, kept)

@@ -129,7 +129,7 @@ class CallLoop:
                 await dispatcher.send()
             await dispatcher.finish()
         finally:
-            dispatcher.stop()
+            await dispatcher.stop()
 
     def _hand_over(self, dispatcher: Dispatcher) -> None:
         while self._inbox:

@@ -20,6 +20,7 @@ from dataward.cluster.gateway import Gateway
 from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.keeper import Keeper, leader_of
 from dataward.cluster.leftovers import leftovers
+from dataward.cluster.lending import Lendings
 from dataward.cluster.outcome_keys import KEEP_SECONDS
 from dataward.cluster.run_here import INCARNATIONS, HostParts, RunDirectoryHere, RunHere
 from dataward.errors import SettingError
@@ -100,6 +101,7 @@ class Host:
         self._room_bytes = inf
         self.index = DigestIndex()
         self.address = ""
+        self._lendings = Lendings(self)
 
     @property
     def node(self) -> NodeId:
@@ -130,7 +132,8 @@ class Host:
     async def _leave(self) -> None:
         with suppress(StoreUnavailable):
             await self.registry.renew(self.as_member(), self._settings.lease_seconds)
-        await asyncio.gather(*(here.leave() for here in self.here.values()))
+        leaving = [here.leave() for here in self.here.values()]
+        await asyncio.gather(*leaving, self._lendings.leave())
         self.stop()
 
     # --- life ------------------------------------------------------------------------------------
@@ -159,6 +162,7 @@ class Host:
         backlog = Backlog(on_error=lambda error: log.warning("%s", error))
         work = settings.depot / "work"
         end_leftovers(work)
+        self._lendings.clear()
         pool = RunnerPool(work, settings.slots)
         client = PeerClient(self._address_of, credentials)
         server = NodeServer(
@@ -167,7 +171,7 @@ class Host:
             self._new_upload,
             self._take_upload,
             credentials,
-            routes=Gateway(self).routes(),
+            routes=[*Gateway(self).routes(), *self._lendings.routes()],
         )
         await client.open()
         self._watch = HostWatch(settings.node, credentials, self._on_gone)
@@ -215,6 +219,7 @@ class Host:
                 over.result()  # raises what ended it
         finally:
             await self._watch.close()
+            await self._lendings.close()
             for here in list(self.here.values()):
                 await here.stop()
             await _end_all(list(self._tending.values()))

@@ -96,7 +96,7 @@ class CallerPipes:
         with suppress(BlockingIOError):
             while True:
                 back += _TICKET.iter_unpack(os.read(self._tickets, _READ_BYTES))
-        return back
+        return [ticket for ticket in back if ticket != _NO_MORE]
 
     def made(self) -> list[MadeCall]:
         """The calls made since this was last asked. Also quiets the bell."""
@@ -138,13 +138,17 @@ class CallerPipes:
         os.unlink(file.path)
         return Result(content[:value_size], content[value_size:].decode())
 
+    def say_last(self) -> None:
+        """Tell the process, if there is one, that no more calls come."""
+        with suppress(BlockingIOError):
+            os.write(self._tickets, _TICKET.pack(*_NO_MORE))
+
     def close(self) -> None:
         """Tell the process, if there is one, that no more calls come, and close the pipes.
 
         Closing would not be enough: a fork of this process may have the pipes open, too.
         """
-        with suppress(BlockingIOError):
-            os.write(self._tickets, _TICKET.pack(*_NO_MORE))
+        self.say_last()
         for file in (self._bundles, self._tickets, self._results, self.bell):
             os.close(file)
         for name in _NAMES:

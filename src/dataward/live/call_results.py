@@ -1,5 +1,6 @@
 """The pickled results of calls. Every runner process loads this module, so it imports little."""
 
+import os
 import pickle
 from typing import Any
 
@@ -24,6 +25,10 @@ class InFile(msgspec.Struct, frozen=True, array_like=True):
     """A large pickled result, which has a file of its own."""
 
     path: str
+
+    def within(self, directory: str) -> "InFile":
+        """The file, if its path is one from this directory."""
+        return InFile(os.path.join(directory, self.path))
 
     def read(self) -> bytes:
         with open(self.path, "rb", buffering=0) as file:

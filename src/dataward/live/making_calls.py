@@ -57,12 +57,14 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True):
     path: tuple[str, ...]  # the caller's sys.path
     directory: str  # the caller's working directory
     initializer: bytes = b""  # a pickled function without arguments, called once in each process
+    is_elsewhere: bool = False  # perhaps the caller is on another machine
 
 
 encode_bundle = msgspec.msgpack.Encoder().encode
 _decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
 _functions: dict[str, Any] = {}
 _initialized: set[bytes] = set()
+_OWN_PATH = tuple(sys.path)
 
 
 class _DependencyFailed(BaseException):
@@ -102,6 +104,7 @@ def make_calls(stem: str, limit_seconds: float, restore: Callable[[], None]) -> 
     this process: nothing else ends any code for sure.
     """
     pipes = RunnerPipes(stem)
+    directory = os.path.dirname(stem)
     made: _Made | None = None
     try:
         with _TimeLimit(limit_seconds) as limit:
@@ -115,7 +118,7 @@ def make_calls(stem: str, limit_seconds: float, restore: Callable[[], None]) -> 
                     error = _initialize(bundle.initializer)
                     if error:
                         return error
-                    made = _Made(number, bundle, pipes)
+                    made = _Made(number, bundle, pipes, directory)
                 made.make(place, limit)
     finally:
         pipes.close()
@@ -139,8 +142,13 @@ def _initialize(initializer: bytes) -> str:
 
 def _go_where_the_caller_is(bundle: Bundle) -> None:
     """Set the caller's sys.path and working directory, so that imports and relative paths work."""
-    if sys.path != list(bundle.path):
-        sys.path[:] = bundle.path
+    path = list(bundle.path)
+    if bundle.is_elsewhere:
+        # Python itself may be elsewhere here, so this machine's own places come first.
+        own = set(_OWN_PATH)
+        path = [*_OWN_PATH, *(p for p in path if p not in own and os.path.exists(p))]
+    if sys.path != path:
+        sys.path[:] = path
     with suppress(OSError):  # gone or forbidden: then stay in the private directory
         os.chdir(bundle.directory)
 
@@ -173,7 +181,9 @@ class _TimeLimit:
 class _Made:
     """The results so far. A value that could be changed is copied for each call that gets it."""
 
-    def __init__(self, number: int, bundle: Bundle, pipes: RunnerPipes) -> None:
+    def __init__(self, number: int, bundle: Bundle, pipes: RunnerPipes, directory: str) -> None:
+        """``directory`` has the files that the bundle names without one."""
+        self._directory = directory
         self.number = number
         self._calls = bundle.calls
         self._functions = bundle.functions
@@ -235,7 +245,9 @@ class _Made:
         if number in self._failed:
             raise _DependencyFailed(self._failed[number])
         known = self._known[number]
-        value = pickle.loads(known.file.read() if known.file is not None else known.value)
+        value = pickle.loads(
+            known.file.within(self._directory).read() if known.file is not None else known.value
+        )
         if type(value) in UNCHANGING:
             self._values[number] = value
         return value

@@ -80,6 +80,7 @@ class ConnectionOwner(Protocol):
 class RunnerConnection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner, pid: int, directory: Path) -> None:
         self.pid = pid
+        self.calls_of: str | None = None  # the run whose calls it has made, if any
         self.line: dict[int, PendingOrder] = {}  # the first order is being carried out
         self._owner = owner
         self._directory = directory
@@ -105,6 +106,8 @@ class RunnerConnection(asyncio.Protocol):
         self.line[pending.number] = pending
         if len(self.line) == 1:
             pending.begin(time.monotonic())
+        if pending.order.is_calls:
+            self.calls_of = pending.run
         if pending.order.is_calls and pending.order.limits.memory_bytes:
             self._watch_memory(pending, resident_bytes(self.pid))
 
@@ -116,12 +119,15 @@ class RunnerConnection(asyncio.Protocol):
     def call_off(self, pending: PendingOrder) -> None:
         """End the order, or see that it never begins. Calls can end only with their process."""
         if pending.order.is_calls:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            self.kill()
             return
         if pending is not self.current:
             del self.line[pending.number]
         self._send(Cancel(), pending.number)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def _watch_memory(self, pending: PendingOrder, before_bytes: int) -> None:
         """Check the memory of calls from here: while it makes calls, the process cannot check."""

@@ -81,6 +81,7 @@ class RunnerPool:
         self._restart: asyncio.Task[None] | None = None
         self._is_closed = False
         self._launched: list[_Launched] = []
+        self._watchers: dict[Callable[[], None], None] = {}
 
     def launch(self, tasks: int) -> None:
         """Start processes for this many tasks: needs no event loop, so it can be done early."""
@@ -118,6 +119,18 @@ class RunnerPool:
         """This run gives no more orders."""
         self._waiting.forget(run)
 
+    def watch(self, on_waiting: Callable[[], None]) -> None:
+        """Have this called whenever an order has to wait, so that a long one may make room."""
+        self._watchers[on_waiting] = None
+
+    def unwatch(self, on_waiting: Callable[[], None]) -> None:
+        del self._watchers[on_waiting]
+
+    def owes(self, run: str) -> bool:
+        """Whether this run has more cores than another run whose orders wait."""
+        cores = self._cores_of_runs()
+        return any(cores.get(other, 0) < cores.get(run, 0) for other in self._waiting.runs())
+
     def _call_off(self, pending: PendingOrder) -> None:
         if pending in self._waiting:
             self._waiting.remove(pending)
@@ -130,27 +143,29 @@ class RunnerPool:
 
     def _give_out(self) -> None:
         while self._waiting:
-            pending = self._waiting.next_one(self._cores_of_runs())
-            process = self._next_for(pending.order)
+            several = self._waiting.are_of_several_runs
+            pending = self._waiting.next_one(self._cores_of_runs() if several else {})
+            process = self._next_for(pending)
             if process is None:
+                for on_waiting in list(self._watchers):
+                    on_waiting()
                 return
             self._waiting.remove(pending)
             process.give(pending)
         if self._idle:
             self._take_from_lines()
 
-    def _next_for(self, order: Order) -> RunnerConnection | None:
+    def _next_for(self, pending: PendingOrder) -> RunnerConnection | None:
         """The process to give an order to, or None if the order must wait.
 
         An idle process first, the last used one, whose caches are warm; else one that runs a
         command, to wait in its line. Calls wait in no line, and no order waits behind calls: they
         may take long, and orders behind them could not be recalled.
         """
+        order = pending.order
         if self._idle and (not self._busy or self._used_cores() + order.cores <= self._slots):
-            pid, process = self._idle.popitem()
-            self._busy[pid] = process
-            return process
-        if order.is_calls or self._waiting.are_of_several_runs:
+            return self._idle_one_for(pending)
+        if order.is_calls or self._waiting.are_of_several_runs or self._is_lent_beyond(pending.run):
             return None
         for pid, process in self._busy.items():
             current = process.current
@@ -160,13 +175,41 @@ class RunnerPool:
                 return process
         return None
 
+    def _idle_one_for(self, pending: PendingOrder) -> RunnerConnection | None:
+        """An idle process; calls get none that has made calls of another run.
+
+        Modules and globals of that run would still be there: such a process is ended, and another
+        one started.
+        """
+        usable = [
+            process
+            for process in self._idle.values()
+            if not pending.order.is_calls or process.calls_of in (None, pending.run)
+        ]
+        if not usable:
+            _, process = self._idle.popitem()
+            process.kill()  # `on_gone` starts another
+            return None
+        process = usable[-1]
+        self._busy[process.pid] = self._idle.pop(process.pid)
+        return process
+
+    def _is_lent_beyond(self, run: str) -> bool:
+        """Whether another run has been lent processes for calls, and has more cores than this."""
+        lent = {
+            p.current.run for p in self._busy.values() if p.current and p.current.order.is_calls
+        } - {run}
+        if not lent:
+            return False
+        cores = self._cores_of_runs()
+        return any(cores[other] > cores.get(run, 0) for other in lent)
+
     def _cores_of_runs(self) -> dict[str, int]:
         cores: dict[str, int] = {}
-        if self._waiting.are_of_several_runs:
-            for process in self._busy.values():
-                if process.current is not None:
-                    run = process.current.run
-                    cores[run] = cores.get(run, 0) + process.current.order.cores
+        for process in self._busy.values():
+            if process.current is not None:
+                run = process.current.run
+                cores[run] = cores.get(run, 0) + process.current.order.cores
         return cores
 
     def _used_cores(self) -> int:

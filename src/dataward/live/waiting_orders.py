@@ -27,6 +27,10 @@ class WaitingOrders:
     def are_of_several_runs(self) -> bool:
         return len(self._by_run) > 1
 
+    def runs(self) -> list[str]:
+        """The runs whose orders wait."""
+        return list(self._by_run)
+
     def add(self, pending: PendingOrder) -> None:
         self._line_of(pending.run).append(pending)
 
