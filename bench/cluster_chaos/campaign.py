@@ -68,22 +68,30 @@ async def hurt(
 ) -> list[RoundReport]:
     """Rounds until the time is over or one has failed; ``kinds`` names the only harms to do."""
     reports: list[RoundReport] = []
+    spoiled: set[tuple[NodeId, str]] = set()  # uploads stay from round to round
     until = time.monotonic() + seconds
     while time.monotonic() < until and not any(report.problems for report in reports):
         number = len(reports) + 1
-        one = _Round(rig, Random(f"{seed}.{number}"), number, list(kinds))
+        one = _Round(rig, Random(f"{seed}.{number}"), number, list(kinds), spoiled)
         reports.append(await one.play())
         tell(reports[-1])
     return reports
 
 
 class _Round:
-    def __init__(self, rig: Rig, random: Random, number: int, kinds: list[str]) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        random: Random,
+        number: int,
+        kinds: list[str],
+        spoiled: set[tuple[NodeId, str]],
+    ) -> None:
         self._rig = rig
         self._random = random
         self._directory = rig.path / "rounds" / str(number)
         self._directory.mkdir(parents=True)
-        self._harm = Harm(rig, random, self._directory / "kept")
+        self._harm = Harm(rig, random, self._directory / "kept", spoiled)
         self._kinds = kinds or list(WEIGHTS)
         self._report = RoundReport(number)
 
