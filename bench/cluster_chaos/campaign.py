@@ -32,6 +32,7 @@ HARMS = (2, 6)  # in a round
 TWO_RUNS = 0.4  # of the rounds have two runs at a time
 KILLED_SUBMITTERS = 0.3  # of the runs
 POLL_SECONDS = 0.2
+RETRIES = 3  # a task fails if an input is spoiled while it reads it
 
 # Harms that cost the campaign most of its time are drawn less often.
 WEIGHTS = {
@@ -139,7 +140,7 @@ class _Round:
         if self._random.random() < KILLED_SUBMITTERS:
             return await self._submit_and_die(work, name)
         async with self._rig.visitor() as visitor:
-            request = SubmitRequest(fresh=True, copies=2, name=name)
+            request = SubmitRequest(fresh=True, copies=2, name=name, retries=RETRIES)
             submitter = Submitter(
                 visitor,
                 read_workflow(work.path),
@@ -154,6 +155,7 @@ class _Round:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "dataward.cli.main", "submit", str(work.path)),
             *("--access", access, "--wait", "--fresh", "--copies", "2", "--name", name),
+            *("--retries", str(RETRIES)),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
