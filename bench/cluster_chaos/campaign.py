@@ -32,6 +32,7 @@ HARMS = (2, 6)  # in a round
 TWO_RUNS = 0.4  # of the rounds have two runs at a time
 KILLED_SUBMITTERS = 0.3  # of the runs
 POLL_SECONDS = 0.2
+RETRIES = 3  # a task fails if an input is spoiled while it reads it
 
 # Harms that cost the campaign most of its time are drawn less often.
 WEIGHTS = {
@@ -68,22 +69,30 @@ async def hurt(
 ) -> list[RoundReport]:
     """Rounds until the time is over or one has failed; ``kinds`` names the only harms to do."""
     reports: list[RoundReport] = []
+    spoiled: set[tuple[NodeId, str]] = set()  # uploads stay from round to round
     until = time.monotonic() + seconds
     while time.monotonic() < until and not any(report.problems for report in reports):
         number = len(reports) + 1
-        one = _Round(rig, Random(f"{seed}.{number}"), number, list(kinds))
+        one = _Round(rig, Random(f"{seed}.{number}"), number, list(kinds), spoiled)
         reports.append(await one.play())
         tell(reports[-1])
     return reports
 
 
 class _Round:
-    def __init__(self, rig: Rig, random: Random, number: int, kinds: list[str]) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        random: Random,
+        number: int,
+        kinds: list[str],
+        spoiled: set[tuple[NodeId, str]],
+    ) -> None:
         self._rig = rig
         self._random = random
         self._directory = rig.path / "rounds" / str(number)
         self._directory.mkdir(parents=True)
-        self._harm = Harm(rig, random, self._directory / "kept")
+        self._harm = Harm(rig, random, self._directory / "kept", spoiled)
         self._kinds = kinds or list(WEIGHTS)
         self._report = RoundReport(number)
 
@@ -131,7 +140,7 @@ class _Round:
         if self._random.random() < KILLED_SUBMITTERS:
             return await self._submit_and_die(work, name)
         async with self._rig.visitor() as visitor:
-            request = SubmitRequest(fresh=True, copies=2, name=name)
+            request = SubmitRequest(fresh=True, copies=2, name=name, retries=RETRIES)
             submitter = Submitter(
                 visitor,
                 read_workflow(work.path),
@@ -146,6 +155,7 @@ class _Round:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "dataward.cli.main", "submit", str(work.path)),
             *("--access", access, "--wait", "--fresh", "--copies", "2", "--name", name),
+            *("--retries", str(RETRIES)),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

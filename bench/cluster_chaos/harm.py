@@ -34,11 +34,10 @@ class Harm:
     rig: Rig
     random: Random
     kept: Path  # where the events of emptied depots go
+    spoiled: set[tuple[NodeId, str]]  # nodes and digests: a file may have several names there
     precious: set[str] = field(default_factory=set)  # digests that cannot be made again
     log: list[str] = field(default_factory=list)
     cuts: list[tuple[NodeId, float, bool]] = field(default_factory=list)
-    # Digests of files that were spoiled, by node: a file may have several names there.
-    spoiled: set[tuple[NodeId, str]] = field(default_factory=set)
     _undoing: list[asyncio.Task[None]] = field(default_factory=list)
     _down: set[NodeId] = field(default_factory=set)
     _is_store_hurt: bool = False
@@ -183,7 +182,7 @@ class Harm:
             with open(found, "r+b") as file:
                 file.seek(self.random.randrange(max(size_bytes, 1)))
                 file.write(b"\xa5\x5a")
-            self.spoiled.add((_node_in(found), digest_in(found)))
+            self.spoiled.add((_node_in(found), digest_in(Path(found).name)))
         return f"{Path(found).name[:8]} spoiled at {_node_in(found)}"
 
     async def remove_file(self) -> str:

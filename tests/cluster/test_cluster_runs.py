@@ -1,15 +1,15 @@
 """Workflows on a cluster of real processes: nodes, a real store, files over TLS."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cluster.laptops import LaptopCluster, contents_of, laptop_cluster
+from cluster.laptops import LaptopCluster, laptop_cluster
+from cluster.plainly import plain_results, written
 from dataward import write_workflow
 from dataward.cluster.visitor import ClusterError
-from dataward.generate import generate, make_runnable, write_inputs
+from dataward.generate import generate, make_runnable
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.states import RunState
 from dataward.model.workflow import Workflow
@@ -25,27 +25,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopCluster]
         yield up
 
 
-def written(workflow: Workflow, directory: Path) -> Path:
-    """The file of a workflow, beside its inputs."""
-    path = directory / "w.json"
-    write_workflow(workflow, path)
-    write_inputs(workflow, directory / "w.inputs")
-    return path
-
-
 def a_small(shape: str, seed: int = 3) -> Workflow:
     return make_runnable(generate(shape, TASKS, seed=seed), time_scale=0, data_scale=1e-5)
-
-
-def plain_results(workflow: Workflow, directory: Path) -> dict[str, bytes]:
-    """What a loop over all tasks in one directory makes: the files that nobody reads."""
-    directory.mkdir()
-    write_inputs(workflow, directory)
-    for task in workflow.layers.order.tolist():
-        subprocess.run(workflow.commands[task] or (), cwd=directory, check=True)
-    made, read = workflow.producers.degrees(), workflow.consumers.degrees()
-    found = contents_of(directory)
-    return {f: found[f] for i, f in enumerate(workflow.file_ids) if made[i] and not read[i]}
 
 
 @pytest.mark.parametrize("shape", APPLICATIONS)

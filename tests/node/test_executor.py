@@ -437,6 +437,21 @@ def test_an_input_that_went_while_the_task_was_in_line_is_dropped_and_made_again
     assert place.ends() == [("t", AttemptOutcome.POSTPONED)]
 
 
+def test_an_input_of_the_workflow_that_went_while_the_task_was_in_line_is_fetched_again() -> None:
+    place = Place(retry_seconds_max=10.0)
+    place.runner.misses = {"t"}
+    place.run(a_task(reads=["in"]))
+    assert "in" not in place.depot
+    assert place.asked(Release) == [Release("t", "n0.1.1", keep=True)]
+    assert place.asked(Reopen) == []
+
+    place.runner.misses = set()
+    place.pass_time(10.0)
+
+    assert place.runner.ended == ["t"]
+    assert place.ends() == [("t", AttemptOutcome.RELEASED)]
+
+
 def test_an_input_out_of_reach_is_tried_again_later() -> None:
     place = Place(fetch_rounds=1, retry_seconds_max=10.0)
     place.network.silent = {"origin"}

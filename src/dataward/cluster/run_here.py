@@ -253,7 +253,7 @@ class RunHere:
             self._log_stem,
             self._spoil_elsewhere,
             self.run.name,
-            is_full_disk_a_failure=False,
+            is_alone=False,
         )
         world = World(
             node=parts.node,

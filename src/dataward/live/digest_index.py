@@ -40,9 +40,12 @@ class DigestIndex:
             del self._places[place.digest]
 
     def find(self, digest: str) -> Place | None:
-        """A file with this content; None if there is none, or it has gone from the disk."""
+        """A file with this content; None if there is none any more.
+
+        A file that has gone from the disk, or that somebody has written to since, counts no longer.
+        """
         for place in list(self._places.get(digest, {}).values()):
-            if os.path.exists(place.path):
+            if _is_as_it_was(place):
                 return place
             self.discard(place)
         return None
@@ -54,7 +57,16 @@ class DigestIndex:
 
     def have(self, digests: Iterable[str]) -> list[str]:
         """Those of the digests of which there is a file."""
-        return [digest for digest in digests if digest in self._places]
+        return [digest for digest in digests if self.find(digest) is not None]
+
+
+def _is_as_it_was(place: Place) -> bool:
+    try:
+        status = os.stat(place.path)
+    except OSError:
+        return False
+    is_same_time = not place.modified_ns or status.st_mtime_ns == place.modified_ns
+    return is_same_time and status.st_size == place.size_bytes
 
 
 def believed(depots: Iterable[Path], threads: int = 4) -> list[Place]:

@@ -60,6 +60,7 @@ def fitted_to_network(strategy: Strategy, lease_seconds: float) -> Strategy:
         lease_seconds=lease_seconds,
         validation_seconds=lease_seconds / 4,
         stale_outbox_seconds=min(strategy.settings.stale_outbox_seconds, lease_seconds),
+        retry_seconds_max=min(strategy.settings.retry_seconds_max, lease_seconds / 2),
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=UNAWAITED_SECONDS,
         lead_seconds=LEAD_SECONDS,

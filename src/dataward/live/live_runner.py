@@ -35,7 +35,7 @@ class LiveRunner:
     log_stem: Callable[[TaskId, AttemptId], str]
     spoil_elsewhere: Callable[[FileId, DepotDisk], None]  # on this machine's other disks
     run_name: str = ""  # where several runs share the pool
-    is_full_disk_a_failure: bool = True  # of the task; else DiskFull is raised, to try elsewhere
+    is_alone: bool = True  # else a full disk or a lost input is no failure: others may help
 
     def __post_init__(self) -> None:
         self._limits: dict[int, Limits] = {}  # by memory: most tasks declare the same
@@ -79,7 +79,7 @@ class LiveRunner:
 
     def _refuse_if_full(self, error: str) -> None:
         """Raise DiskFull if the disk is full even now that what the task wrote is gone."""
-        if not self.is_full_disk_a_failure and is_disk_full(self.disk.directory):
+        if not self.is_alone and is_disk_full(self.disk.directory):
             raise DiskFull(error)
 
     def _strike_off(self, file: FileId, order: Order) -> None:
@@ -91,10 +91,11 @@ class LiveRunner:
     def _without(self, files: Sequence[InputFile]) -> RunResult:
         """The result of a task whose inputs are gone.
 
-        Raises InputLost if tasks of this run write the files, and so can make them again.
+        Raises InputLost if tasks of this run write the files, and so can make them again, or if
+        other nodes may have them.
         """
         for file in files:
-            if not file.producer:
+            if self.is_alone and not file.producer:
                 error = f"its input {file.id!r} is gone; the next run makes it again"
                 return RunResult(self.kernel.now(), error, 1)
         raise InputLost(files)

@@ -149,6 +149,8 @@ class Executor:
         except InputLost as lost:
             for file in lost.files:
                 self.depot.drop(file.id)
+            if not all(lost.producers):  # nobody makes it, but another node may have it
+                raise TransferFailed(str(lost)) from lost
             raise
         finally:
             self.depot.release(spec)

@@ -1,0 +1,212 @@
+"""Hosts of a test's own on this machine: network namespaces joined by a bridge in one more.
+
+Nothing outside of these namespaces changes, so tests may run beside each other, with the same
+addresses. Everything is removed at the end.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from dataward.cluster.founding import ClusterDirectory
+from valkey_servers import program_of
+
+NETWORK = "10.99.0"
+STORE_PORT = 6379
+NODE_PORT = 7000
+END_SECONDS = 90.0
+POLL_SECONDS = 0.05
+
+
+class Lan:
+    """Hosts with addresses of their own; ``cut`` one off, ``heal`` it, or ``shape`` its link."""
+
+    def __init__(self) -> None:
+        self._token = token_hex(3)
+        self._hosts: list[str] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def open(self) -> None:
+        """Skips the test where namespaces cannot be made."""
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
+            pytest.skip("network namespaces need root, and the commands ip and tc")
+        made = subprocess.run(["ip", "netns", "add", self._space("switch")], capture_output=True)
+        if made.returncode:
+            pytest.skip(f"no network namespace can be made here: {made.stderr.decode().strip()}")
+        self._in("switch", "ip", "link", "add", "name", "bridge0", "type", "bridge")
+        self._in("switch", "ip", "link", "set", "bridge0", "up")
+
+    def add(self, host: str) -> str:
+        """The address of a new host."""
+        self._hosts.append(host)
+        address, port, space = f"{NETWORK}.{len(self._hosts)}", f"port-{host}", self._space(host)
+        subprocess.run(["ip", "netns", "add", space], check=True)
+        link = ("ip", "link", "add", "name", port, "type", "veth")
+        self._in("switch", *link, "peer", "name", "eth0", "netns", space)
+        self._in("switch", "ip", "link", "set", port, "master", "bridge0", "up")
+        self._in(host, "ip", "address", "add", f"{address}/24", "dev", "eth0")
+        for device in ("lo", "eth0"):
+            self._in(host, "ip", "link", "set", device, "up")
+        return address
+
+    def cut(self, host: str) -> None:
+        """Pull the plug: nothing comes or goes, and nobody is told."""
+        self._in("switch", "ip", "link", "set", f"port-{host}", "down")
+
+    def heal(self, host: str) -> None:
+        self._in("switch", "ip", "link", "set", f"port-{host}", "up")
+
+    def shape(self, host: str, *words: str) -> None:
+        """Give both directions of a host's link this queueing discipline, as ``tc`` says it."""
+        self._in(host, "tc", "qdisc", "replace", "dev", "eth0", "root", *words)
+        self._in("switch", "tc", "qdisc", "replace", "dev", f"port-{host}", "root", *words)
+
+    def start(self, host: str, log: Path, *command: str) -> subprocess.Popen[bytes]:
+        """A process on a host; it is ended with the network."""
+        with open(log, "ab") as output:
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", self._space(host), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return process
+
+    def ask(self, host: str, *command: str) -> str:
+        """What a command prints on a host; fails if it does not end well."""
+        done = subprocess.run(
+            ["ip", "netns", "exec", self._space(host), *command],
+            capture_output=True,
+            text=True,
+            timeout=END_SECONDS,
+        )
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for host in [*self._hosts, "switch"]:
+            subprocess.run(["ip", "netns", "delete", self._space(host)], check=False)
+
+    def _space(self, host: str) -> str:
+        return f"dataward-{self._token}-{host}"
+
+    def _in(self, host: str, *command: str) -> None:
+        subprocess.run(["ip", "netns", "exec", self._space(host), *command], check=True)
+
+
+class SpacedCluster:
+    """A store, nodes and a submitter, each on a host of its own."""
+
+    def __init__(self, lan: Lan, path: Path) -> None:
+        self.lan = lan
+        self.path = path
+        self.directory = ClusterDirectory(path)
+        self.directory.found(path.name)
+        self.nodes: dict[str, str] = {}  # addresses
+        self.lan.add("submitter")
+
+    def start_store(self) -> None:
+        address, program = self.lan.add("store"), program_of("any")
+        where = self.path / "store"
+        where.mkdir()
+        options = {
+            "bind": address, "port": STORE_PORT, "requirepass": "secret", "save": "",
+            "appendonly": "no", "dir": where,
+        }  # fmt: skip
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        self.lan.start("store", where / "log", program, *words)
+        self.directory.name_store(f"valkey://:secret@{address}:{STORE_PORT}")
+        wait_until(lambda: b"Ready to accept" in (where / "log").read_bytes(), "the store is up")
+
+    def start_node(self, node: str, *before: str, lease: str = "3s") -> None:
+        """Start a node on a new host; ``before`` are words before its command."""
+        self.nodes[node] = address = self.lan.add(node)
+        self.lan.start(
+            node, self.path / f"{node}.log", *before,
+            sys.executable, "-m", "dataward.cli.main", "node",
+            "--access", str(self.directory.access_file("node")), "--name", node,
+            "--depot", str(self.path / "depots" / node), "--slots", "1", "--lease", lease,
+            "--listen", f"{address}:{NODE_PORT}",
+        )  # fmt: skip
+
+    def start(self, *nodes: str) -> None:
+        self.start_store()
+        for node in nodes:
+            self.start_node(node)
+        self.wait_for_members(*nodes)
+
+    def wait_for_members(self, *nodes: str) -> None:
+        """Return when these are the members."""
+        wait_until(lambda: self.members() == set(nodes), f"{nodes} are the members")
+
+    def members(self) -> set[str]:
+        try:
+            told = self.dataward("nodes", "--json")
+        except AssertionError:
+            return set()  # none of them answers yet
+        return {one["node"] for one in told}
+
+    def submit(self, workflow: Path, *options: str) -> str:
+        """The name of the run."""
+        told = self.dataward("submit", str(workflow), "--fresh", "--quiet", "--json", *options)
+        return str(told["run"])
+
+    def wait(self, run: str) -> dict[str, Any]:
+        """How a run has ended."""
+        told: dict[str, Any] = {}
+
+        def has_ended() -> bool:
+            told.update(self.dataward("status", run, "--json")[0])
+            return bool(told["state"] != "running")
+
+        wait_until(has_ended, f"{run} has ended")
+        return told
+
+    def fetch(self, run: str, directory: Path) -> None:
+        self.dataward("fetch", run, "-o", str(directory), "--json")
+
+    def dataward(self, command: str, *words: str) -> Any:
+        """What a command of the submitter prints as JSON."""
+        first = next(iter(self.nodes.values()), "")
+        said = self.lan.ask(
+            "submitter", sys.executable, "-m", "dataward.cli.main", command, *words,
+            "--access", str(self.directory.access_file("submit")),
+            "--contact", f"{first}:{NODE_PORT}",
+        )  # fmt: skip
+        return json.loads(said)
+
+
+@contextmanager
+def spaced_cluster(path: Path) -> Iterator[SpacedCluster]:
+    """A cluster without a node yet, on hosts of its own."""
+    lan = Lan()
+    lan.open()
+    try:
+        yield SpacedCluster(lan, path)
+    finally:
+        lan.close()
+
+
+def wait_until(is_so: Any, what: str) -> None:
+    """Look again and again at what other processes do; fails if it takes too long."""
+    until = monotonic() + END_SECONDS
+    while not is_so():
+        assert monotonic() < until, f"it did not happen that {what}"
+        sleep(POLL_SECONDS)
