@@ -73,9 +73,11 @@ def test_a_node_whose_renewal_is_forgotten_may_be_taken_for_dead() -> None:
         "diamond,2,leave n1@12+leave n0@35",  # nobody is left
         "diamond,2,leave n0@15+leave n1@16",  # each sends its tasks to the other
         "fan,2,leave n0@1+leave n1@56",
+        "diamond,2,leave n0@16+restart n0@145",  # it dies with a task in its queue and another's
+        "fan,3,crash n2@81+leave n0@48",  # it leaves, and patrols meanwhile
     ],
 )
-def test_all_nodes_may_leave_and_come_back(text: str) -> None:
+def test_nodes_may_leave_whatever_else_happens(text: str) -> None:
     assert not try_world(*parse_world(text, "dataward")).problem
 
 

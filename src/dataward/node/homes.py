@@ -274,8 +274,11 @@ class Homes:
             asked.update((node, None) for node in self.rule.candidates(task, self.nodes))
             if not self.rule.needs_inputs:
                 asked.update((copy.node, None) for copy in task.input_copies)
-        for _ in range(min(STRANGERS, len(self.nodes))):
-            asked[self.random.choice(self.nodes)] = None
+        strangers = min(STRANGERS, len(self.nodes))
+        if self.queue is None or self.here in self.nodes:
+            asked.update((self.random.choice(self.nodes), None) for _ in range(strangers))
+        else:  # a node that leaves has not itself to fall back on, should the same be drawn twice
+            asked.update(dict.fromkeys(self.random.sample(self.nodes, strangers)))
         probes = [Probe(node) for node in asked if node in self.nodes and node != self.here]
         loads = {}
         if self.queue is not None and self.here in self.nodes:  # else this node leaves

@@ -50,9 +50,13 @@ def repeated(run: HealedRun) -> float:
 
 
 def doubled(run: HealedRun) -> float:
-    """A task is queued anew while it waits elsewhere: taken over, given up, or counted anew."""
-    counted_anew = run.trouble.forgets * (1 + run.trouble.partitions)
-    return run.healing.taken_over + run.given_up + run.tasks * counted_anew
+    """A task is queued anew while it waits elsewhere: taken over, given up, or counted anew.
+
+    A node that dies while it hands tasks over has them in two queues if it comes back soon.
+    """
+    anew = run.trouble.forgets * (1 + run.trouble.partitions)
+    anew += run.trouble.left if run.trouble.crashes else 0
+    return run.healing.taken_over + run.given_up + run.tasks * anew
 
 
 def reopened(run: HealedRun) -> float:
