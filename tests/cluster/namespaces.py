@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -135,7 +135,9 @@ class SpacedCluster:
         self.directory.name_store(f"valkey://:secret@{address}:{STORE_PORT}")
         wait_until(lambda: b"Ready to accept" in (where / "log").read_bytes(), "the store is up")
 
-    def start_node(self, node: str, *before: str, lease: str = "3s") -> None:
+    def start_node(
+        self, node: str, *before: str, lease: str = "3s", options: Sequence[str] = ()
+    ) -> None:
         """Start a node on a new host; ``before`` are words before its command."""
         self.nodes[node] = address = self.lan.add(node)
         self.lan.start(
@@ -143,13 +145,13 @@ class SpacedCluster:
             sys.executable, "-m", "dataward.cli.main", "node",
             "--access", str(self.directory.access_file("node")), "--name", node,
             "--depot", str(self.path / "depots" / node), "--slots", "1", "--lease", lease,
-            "--listen", f"{address}:{NODE_PORT}",
+            "--listen", f"{address}:{NODE_PORT}", *options,
         )  # fmt: skip
 
-    def start(self, *nodes: str) -> None:
+    def start(self, *nodes: str, options: Sequence[str] = ()) -> None:
         self.start_store()
         for node in nodes:
-            self.start_node(node)
+            self.start_node(node, options=options)
         self.wait_for_members(*nodes)
 
     def wait_for_members(self, *nodes: str) -> None:

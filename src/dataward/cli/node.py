@@ -31,6 +31,9 @@ def node_command(
         str, Option(help="A node that is silent for so long is taken for dead.")
     ] = "10s",
     site: Annotated[str, Option(help="The site that the node is at.")] = "",
+    bandwidth: Annotated[
+        str, Option(help="Of the node's link, as 10Gbps, for plans; default: 1Gbps.")
+    ] = "",
     quiet: Annotated[bool, Option("--quiet", help="Say nothing but warnings.")] = False,
 ) -> None:
     """Run a node: it joins the cluster, serves files and runs tasks, until it is drained.
@@ -54,5 +57,6 @@ def node_command(
         raise needs_extra(error) from error
     run_node(
         access, name=name, slots=slots or 0, depot=depot, capacity=capacity, listen=listen,
-        address=address, store=store, lease=lease, site=site, quiet=quiet,
+        address=address, store=store, lease=lease, site=site,
+        bandwidth=bandwidth, quiet=quiet,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from dataward.errors import SettingError
 from dataward.kernel.realtime import new_event_loop
 from dataward.model.ids import NodeId
 from dataward.model.platform import RESERVED
-from dataward.model.quantities import parse_bytes, parse_seconds
+from dataward.model.quantities import parse_bandwidth, parse_bytes, parse_seconds
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
@@ -36,6 +36,7 @@ def run_node(
     store: str,
     lease: str,
     site: str,
+    bandwidth: str,
     quiet: bool,
 ) -> None:
     """Run it until it is told to end. Raises SettingError, FormatError."""
@@ -61,6 +62,7 @@ def run_node(
         address=address,
         lease_seconds=lease_seconds,
         site=site,
+        bytes_per_second=parse_bandwidth(bandwidth) if bandwidth else 0.0,
     )
     level = logging.WARNING if quiet else logging.INFO
     logging.basicConfig(

@@ -71,6 +71,7 @@ class HostSettings:
     lease_seconds: float = 10.0
     site: str = ""
     speed: float = 1.0
+    bytes_per_second: float = 0.0  # of the link, each way, for plans; 0: not known
 
 
 class Host:
@@ -243,6 +244,7 @@ class Host:
             incarnation=self.parts.incarnation,
             speed=settings.speed,
             site=settings.site,
+            bytes_per_second=settings.bytes_per_second,
             draining=self.is_draining,
         )
 

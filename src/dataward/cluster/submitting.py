@@ -54,7 +54,7 @@ from dataward.runs.selection import select, tasks_named
 KEEPERS = 3  # hosts that keep a run's description
 SHARDS_EACH = 2  # of a run, for each server of a cluster: when servers are added, these move
 UPLOADS_AT_ONCE = 8
-BANDWIDTH_BYTES_PER_SECOND = 125e6  # of each link, as far as the plan is concerned: 1 Gbps
+BYTES_PER_SECOND = 125e6  # of a link of which nothing is known, for the plan: 1 Gbps
 _UNFIT = re.compile(r"[^a-z0-9]+")
 
 
@@ -328,7 +328,7 @@ def run_name(workflow: str) -> str:
 
 
 def platform_of(members: Sequence[Member]) -> Platform:
-    """The hosts as the plan sees them; of their links nothing is known."""
+    """The hosts as the plan sees them; of their links it knows what they were told."""
     return Platform(
         tuple(
             Machine(
@@ -337,8 +337,8 @@ def platform_of(members: Sequence[Member]) -> Platform:
                 speed=member.speed,
                 memory_bytes=member.memory_bytes,
                 site=member.site or "site",
-                up_bytes_per_second=BANDWIDTH_BYTES_PER_SECOND,
-                down_bytes_per_second=BANDWIDTH_BYTES_PER_SECOND,
+                up_bytes_per_second=member.bytes_per_second or BYTES_PER_SECOND,
+                down_bytes_per_second=member.bytes_per_second or BYTES_PER_SECOND,
             )
             for member in members
         )

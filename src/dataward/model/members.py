@@ -18,6 +18,7 @@ class Member(msgspec.Struct, frozen=True):
     incarnation: int
     speed: float = 1.0
     site: str = ""
+    bytes_per_second: float = 0.0  # of its link, each way; 0: not known
     draining: bool = False  # it takes no more work, and leaves when it has none
 
 

@@ -1,0 +1,135 @@
+"""Whether the simulator tells the truth about a cluster: the same workflow, for real and simulated.
+
+    python -m bench.cluster_truth [--nodes 4] [--mbps 100] [--tasks 60]
+
+Real nodes of one slot each run in network namespaces of this machine, with links of that bandwidth
+(`tc`; it needs root). Tasks sleep, then write their files, so that cores do not matter, and sizes
+are such that moving files takes about as long as the tasks do. The simulator is given the same run
+times, sizes, links and measured latency. Printed are both makespans and bytes moved.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.insert(0, str(TESTS))  # where hosts in namespaces are made
+
+from rich.console import Console  # noqa: E402
+
+from cluster.namespaces import NODE_PORT, SpacedCluster, spaced_cluster  # noqa: E402
+from dataward import WorkflowBuilder, simulate, write_workflow  # noqa: E402
+from dataward.generate import generate  # noqa: E402
+from dataward.model.events import FileMoved  # noqa: E402
+from dataward.model.ids import NodeId  # noqa: E402
+from dataward.model.platform import Machine, Platform  # noqa: E402
+from dataward.model.workflow import Workflow  # noqa: E402
+from dataward.reports.event_file import EventFileReader  # noqa: E402
+
+PAYLOAD = 0.94  # of an Ethernet's bytes, with TCP and TLS
+DISK_BYTES_PER_SECOND = 1e9
+# To connect takes one way there and back.
+CONNECT = f"""
+import socket, statistics, sys, time
+took = []
+for _ in range(20):
+    began = time.perf_counter()
+    socket.create_connection((sys.argv[1], {NODE_PORT})).close()
+    took.append(time.perf_counter() - began)
+print(statistics.median(took))
+"""
+SHAPES = ("montage", "epigenomics", "inspiral")
+
+
+def sleeping(shape: str, tasks: int, rate: float) -> Workflow:
+    """The shape with tasks that sleep; what they read and write takes about as long to move."""
+    drawn = generate(shape, tasks, seed=4)
+    made = drawn.producers.degrees()
+    seconds = drawn.runtime_seconds / drawn.runtime_seconds.mean() * 0.7
+    sizes = drawn.size_bytes / max(drawn.size_bytes[made > 0].mean(), 1) * rate * 0.35
+    wf = WorkflowBuilder(f"{shape}-asleep")
+    for file, id in enumerate(drawn.file_ids):
+        if made[file]:
+            wf.file(id, int(min(max(sizes[file], 1), 3 * rate)))
+    for index, id in enumerate(drawn.task_ids):
+        inputs = [drawn.file_ids[f] for f in drawn.inputs.row(index).tolist() if made[f]]
+        outputs = drawn.outputs.row(index).tolist()
+        took = round(float(min(max(seconds[index], 0.05), 4.0)), 2)
+        writes = [
+            f"head -c {int(min(max(sizes[f], 1), 3 * rate))} /dev/zero | "
+            f"tr '\\0' '{f % 10}' > {drawn.file_ids[f]}"
+            for f in outputs
+        ]
+        wf.task(
+            id,
+            name=drawn.task_names[index],
+            command=("sh", "-c", "; ".join([f"sleep {took}", *writes])),
+            inputs=inputs,
+            outputs=[drawn.file_ids[f] for f in outputs],
+            runtime_seconds=took,
+        )
+    return wf.build()
+
+
+def latency_of(cluster: SpacedCluster, source: str, target: str) -> float:
+    """One way, in seconds."""
+    return float(cluster.lan.ask(source, sys.executable, "-c", CONNECT, target)) / 2
+
+
+def compare(out: Console, shape: str, nodes: int, mbps: float, tasks: int) -> float:
+    rate = mbps * 1e6 / 8
+    workflow = sleeping(shape, tasks, rate)
+    names = [f"n{number}" for number in range(nodes)]
+    with TemporaryDirectory(prefix="bench-truth-") as place:
+        path = Path(place)
+        write_workflow(workflow, path / "w.json")
+        with spaced_cluster(path / "lab") as cluster:
+            cluster.start(*names, options=["--bandwidth", f"{mbps:g}Mbps"])
+            for name in names:
+                cluster.lan.shape(name, "tbf", "rate", f"{mbps:g}mbit", "burst", "128kb",
+                                  "latency", "50ms")  # fmt: skip
+            latency = latency_of(cluster, names[0], cluster.nodes[names[1]])
+            ended = cluster.wait(cluster.submit(path / "w.json"))
+            assert ended["state"] == "complete", ended
+            runs = cluster.path / "depots"
+            moved = sum(
+                event.size_bytes
+                for name in names
+                for event in EventFileReader(runs / name / "runs" / ended["run"] / "events")
+                if isinstance(event, FileMoved)
+            )
+    machines = tuple(
+        Machine(
+            NodeId(name),
+            cores=1,
+            disk_bytes_per_second=DISK_BYTES_PER_SECOND,
+            up_bytes_per_second=rate * PAYLOAD,
+            down_bytes_per_second=rate * PAYLOAD,
+        )
+        for name in names
+    )
+    told = simulate(workflow, platform=Platform(machines, latency_seconds=latency))
+    real, simulated = ended["seconds"], told.summary.makespan_seconds
+    out.print(
+        f"{shape:12} {len(workflow):4} tasks  real {real:6.1f} s  simulated {simulated:6.1f} s  "
+        f"ratio {simulated / real:.3f}   moved {moved / 1e6:,.0f} MB, "
+        f"simulated {told.summary.bytes_moved / 1e6:,.0f} MB"
+    )
+    return simulated / real
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.cluster_truth", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--mbps", type=float, default=100.0)
+    parser.add_argument("--tasks", type=int, default=60)
+    given = parser.parse_args()
+    out = Console(width=None if sys.stdout.isatty() else 140)
+    ratios = [compare(out, shape, given.nodes, given.mbps, given.tasks) for shape in SHAPES]
+    out.print(f"simulated over real, median: {median(ratios):.3f}")
+
+
+if __name__ == "__main__":
+    main()
