@@ -14,6 +14,7 @@ def drain_command(
     contacts: Annotated[
         list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
     ] = None,
+    json: Annotated[bool, Option("--json", help="Print the node as JSON.")] = False,
 ) -> None:
     """Let a node finish the tasks that run there, hand over the files that others need, and end.
 
@@ -24,7 +25,7 @@ def drain_command(
     - `dataward drain n3 --access lab/submit.access`
     """
     from dataward.cli.complaints import visible
-    from dataward.cli.output import stdout_console
+    from dataward.cli.output import print_json, stdout_console
     from dataward.cli.visiting import visit
     from dataward.cluster.visitor import Visitor
     from dataward.model.ids import NodeId
@@ -34,4 +35,7 @@ def drain_command(
         await visitor.drain(NodeId(node))
 
     visit(access, contacts, drain)
-    stdout_console().print(f"{visible(node)} is draining", soft_wrap=True)
+    if json:
+        print_json({"node": node, "state": "draining"})
+    else:
+        stdout_console().print(f"{visible(node)} is draining", soft_wrap=True)

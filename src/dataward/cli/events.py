@@ -15,6 +15,7 @@ def events_command(
     contacts: Annotated[
         list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
     ] = None,
+    json: Annotated[bool, Option("--json", help="Print how many there are as JSON.")] = False,
 ) -> None:
     """Write the events of a run, which every node has kept for itself, as one list.
 
@@ -26,9 +27,12 @@ def events_command(
     - `dataward events montage-9e1f -o montage.events --access lab/read.access`
     """
     from dataward.cli.complaints import visible
-    from dataward.cli.output import counted, stdout_console
+    from dataward.cli.output import counted, encodable, print_json, stdout_console
     from dataward.cli.visiting import visit
     from dataward.cluster.mirror import written_events
 
     count = visit(access, contacts, lambda visitor: written_events(visitor, run, out))
+    if json:
+        print_json({"file": encodable(out), "events": count})
+        return
     stdout_console().print(f"{counted(count, 'event')} in {visible(out)}", soft_wrap=True)
