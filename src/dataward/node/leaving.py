@@ -31,6 +31,7 @@ from dataward.node.committer import Committer
 from dataward.node.depot import Depot
 from dataward.node.handing_over import give_up
 from dataward.node.herald import Herald
+from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -58,6 +59,7 @@ class Leaving:
     depot: Depot
     committer: Committer
     herald: Herald
+    patrol: ShardPatrol
 
     async def hand_over(self) -> None:
         """Have other nodes take over everything that matters; at the end this node holds no task.
@@ -113,6 +115,8 @@ class Leaving:
         What the node no longer holds waits nowhere else here.
         """
         state = self.state
+        if self.patrol.is_under_way:
+            return True  # what it has begun to repair, the next patrol would find a while later
         if not state.identity.joined or not state.is_idle:
             return True  # one that is joining would be a member after it has left
         if state.identity.holdings and not self._is_alone:

@@ -68,7 +68,7 @@ class Node:
         binder = Binder(rules.binding, state, placer)
         self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
-        self._leaving = Leaving(world, store, state, placer, depot, self._committer, herald)
+        self._leaving = Leaving(world, store, state, placer, depot, self._committer, herald, patrol)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
