@@ -62,13 +62,13 @@ class Node:
         self._committer = Committer(world, settings, store, state, depot, herald, setbacks)
         self._decision_maker = DecisionMaker(world, settings, store, state)
         self._lease = Lease(world, settings, store, state, depot)
-        patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
+        self._patrol = patrol = ShardPatrol(world, settings, store, state.outbox, placer, herald)
         self._validator = Validator(world, settings, store, state, patrol)
         self._capacity = capacity = Capacity(world, settings)
         binder = Binder(rules.binding, state, placer)
         self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
-        self._leaving = Leaving(world, store, state, placer, depot, self._committer, herald, patrol)
+        self._leaving = Leaving(world, store, state, placer, depot, self._is_speaking)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
@@ -107,6 +107,11 @@ class Node:
         await self._leaving.hand_over()
         self.stop()
         await self._leaving.go()
+
+    def _is_speaking(self) -> bool:
+        """Whether children are being told, operations sent, or a shard repaired by a patrol."""
+        unsaid = {**self._committer.loose_ends(), **self._herald.loose_ends()}
+        return self._patrol.is_under_way or any(unsaid.values())
 
     def drop(self, file: FileId) -> None:
         """Remove a file that nobody will ask for again."""
