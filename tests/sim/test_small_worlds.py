@@ -75,6 +75,8 @@ def test_a_node_whose_renewal_is_forgotten_may_be_taken_for_dead() -> None:
         "fan,2,leave n0@1+leave n1@56",
         "diamond,2,leave n0@16+restart n0@145",  # it dies with a task in its queue and another's
         "fan,3,crash n2@81+leave n0@48",  # it leaves, and patrols meanwhile
+        "diamond,3,crash n1@83+leave n2@45",
+        "diamond,2,leave n0@31+crash n1@199",  # it hands over to one that is down
     ],
 )
 def test_nodes_may_leave_whatever_else_happens(text: str) -> None:

@@ -7,7 +7,7 @@ as after a crash: a task is with this node until it is in another node's queue, 
 another node's only once the store knows it is there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,10 +27,8 @@ from dataward.model.operations import (
 )
 from dataward.model.states import FINAL
 from dataward.model.workflow import TaskId
-from dataward.node.committer import Committer
 from dataward.node.depot import Depot
 from dataward.node.handing_over import give_up
-from dataward.node.herald import Herald
 from dataward.node.placer import Placer
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
@@ -56,8 +54,7 @@ class Leaving:
     state: NodeState
     placer: Placer
     depot: Depot
-    committer: Committer
-    herald: Herald
+    is_speaking: Callable[[], bool]  # whether other components still have something to say
 
     async def hand_over(self) -> None:
         """Have other nodes take over everything that matters; at the end this node holds no task.
@@ -117,8 +114,7 @@ class Leaving:
             return True  # one that is joining would be a member after it has left
         if state.identity.holdings and not self._is_alone:
             return True
-        unsaid = (state.outbox, self.committer, self.herald)
-        return any(any(part.loose_ends().values()) for part in unsaid)
+        return self.is_speaking() or any(state.outbox.loose_ends().values())
 
     def _waiting(self) -> list[QueueEntry]:
         """The tasks that wait here; they have left the queue and the pool."""

@@ -69,7 +69,7 @@ class Node:
         binder = Binder(rules.binding, state, placer)
         self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
-        self._leaving = Leaving(world, store, state, placer, depot, self._committer, herald)
+        self._leaving = Leaving(world, store, state, placer, depot, self._is_speaking)
         self._fibers: list[Fiber[None]] = []
 
     def start(self) -> None:
@@ -112,6 +112,11 @@ class Node:
     def give_up(self, node: NodeId, before: int) -> None:
         """Have the tasks of another node taken over, which is known to have ended."""
         self._world.kernel.spawn(self._patrol.give_up(node, before), f"{node} is given up")
+
+    def _is_speaking(self) -> bool:
+        """Whether children are being told, operations sent, or a shard repaired by a patrol."""
+        unsaid = {**self._committer.loose_ends(), **self._herald.loose_ends()}
+        return self._patrol.is_under_way or any(unsaid.values())
 
     def drop(self, file: FileId) -> None:
         """Remove a file that nobody will ask for again."""

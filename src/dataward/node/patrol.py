@@ -56,6 +56,7 @@ class ShardPatrol:
     placer: Placer
     herald: Herald
     _epochs: dict[int, int] = field(default_factory=dict)  # the last known epoch of each shard
+    is_under_way: bool = False
 
     async def look_after(self, shard: int) -> None:
         """Find stuck work on a shard, and repair it."""
@@ -67,7 +68,9 @@ class ShardPatrol:
             settings.stale_outbox_seconds,
             suspect_seconds=2 * settings.lease_seconds,
         )
+        self.is_under_way = True
         await self._repair(await self.store.ask(question, Findings))
+        self.is_under_way = False
 
     async def _repair(self, findings: Findings) -> None:
         for orphans in findings.orphans:

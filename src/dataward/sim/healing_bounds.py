@@ -103,12 +103,13 @@ def taken_again(run: HealedRun) -> float:
 
     A task that had to wait anew, or whose parent ran again, or whose shard forgot where it is, is
     queued at its dead node once more; what was not answered is repeated; so is what a node had
-    begun to take over when it died. While all leave, their patrols send tasks to those that have.
+    begun to take over when it died. Who leaves may send tasks to a node that is down; while all
+    leave, patrols send them to those that have left.
     """
     trouble = run.trouble
     ended = trouble.died + run.given_up + trouble.postponed
     anew = run.healing.leases_lost + trouble.forgets + max(run.deaths - 1, 0)
-    anew += 2 * trouble.deserted
+    anew += 2 * trouble.deserted + min(trouble.left, trouble.crashes)
     anew += run.healing.reopened > 0
     return 2 * ended + run.tasks * anew + run.deaths * trouble.failed_calls
 
