@@ -99,8 +99,7 @@ class ClusterLender:
         self._values: WeakValueDictionary[ValueName, RemoteValue] = WeakValueDictionary()
         self._dropped: deque[tuple[ValueName, list[NodeId]]] = deque()
         self._lent = 0
-        self._met_at = 0.0
-        self._is_meeting = False
+        self._to_meet = kernel.flag()  # set while more calls wait than can be made
         self._is_over = False
 
     @property
@@ -118,6 +117,7 @@ class ClusterLender:
         problems = await self._meet()
         if not self._lines:
             raise ClusterError(f"no node lends slots ({'; '.join(problems[:3])})")
+        self._kernel.spawn(self._keep_meeting(), "meet")
 
     async def finish(self) -> None:
         """Bring the values that futures refer to here, and give the slots back."""
@@ -157,7 +157,6 @@ class ClusterLender:
         facts = await self._visitor.cluster()
         new = [m for m in facts.members if m.node not in self._lines and not m.draining]
         problems = await asyncio.gather(*(self._connect(member) for member in new))
-        self._met_at = monotonic()
         return [problem for problem in problems if problem]
 
     async def _connect(self, member: Member) -> str:
@@ -228,36 +227,31 @@ class ClusterLender:
             self._owner.try_again(slot.calls(), why)
         for value in list(self._values.values()):
             value.on_gone(line.member.node, why)
-        if not self._is_meeting:
-            self._is_meeting = True
-            self._kernel.spawn(self._meet_again(), "meet")
+        self._to_meet.set()
 
-    async def _meet_again(self) -> None:
-        """Look for hosts until there is one. Breaks the executor down if there is none for long."""
-        try:
-            give_up_at = monotonic() + GIVE_UP_SECONDS
-            while True:
-                problems: list[str] = []
-                try:
-                    problems = await self._meet()
-                except ClusterError as error:
-                    problems = [str(error)]
-                if self._lines:
-                    return
-                if monotonic() > give_up_at:
-                    error_text = "; ".join(problems[:3]) or "the cluster has no nodes"
-                    self._owner.break_down(BrokenExecutor(f"no node lends slots ({error_text})"))
-                    return
-                await self._kernel.sleep(RETRY_SECONDS)
-        finally:
-            self._is_meeting = False
+    async def _keep_meeting(self) -> None:
+        """Look for hosts when there are too few. Breaks the executor down if there are none."""
+        none_since: float | None = None
+        while True:
+            await self._to_meet.wait()
+            await self._kernel.sleep(MEET_SECONDS if self._lines else RETRY_SECONDS)
+            problems: list[str] = []
+            try:
+                problems = await self._meet()
+            except ClusterError as error:
+                problems = [str(error)]
+            if self._lines:
+                none_since = None
+                self._to_meet.clear()
+            elif monotonic() - (none_since := none_since or monotonic()) > GIVE_UP_SECONDS:
+                why = "; ".join(problems[:3]) or "the cluster has no nodes"
+                raise BrokenExecutor(f"no node lends slots ({why})")
+            self._owner.work.set()
 
     # --- slots -----------------------------------------------------------------------------------
 
     async def borrow(self, waiting: int) -> None:
-        if not self._is_meeting and monotonic() - self._met_at > MEET_SECONDS:
-            self._is_meeting = True
-            self._kernel.spawn(self._meet_again(), "meet")
+        self._to_meet.set()
         starting = sum(not slot.is_ready for slot in self.slots.values())
         for _ in range(min(self.capacity - len(self.slots), waiting - starting)):
             line = self._line_to_borrow_from()

@@ -1,0 +1,365 @@
+"""`dataward.Executor` on clusters of real processes; `tests/calls` has what all executors do."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from pathlib import Path
+
+import aiohttp
+import numpy as np
+import pytest
+
+from calls.gates import Gate
+from cluster.laptops import LaptopCluster, laptop_cluster
+from dataward import Executor, ProcessDiedError, ValueLostError, write_workflow
+from dataward.cluster.access import read_access
+from dataward.cluster.call_wire import CALLS_PATH
+from dataward.cluster.visitor import ClusterError
+from dataward.errors import SettingError
+from dataward.live.credentials import Role
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.states import RunState
+
+SECONDS = 60.0
+SIZE = 50 << 20
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopCluster]:
+    with laptop_cluster(tmp_path_factory.mktemp("calls") / "lab", 2) as up:
+        yield up
+
+
+@pytest.fixture
+def executor(cluster: LaptopCluster) -> Iterator[Executor]:
+    with Executor(access=cluster.submit_access) as executor:
+        yield executor
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    """Whether something becomes so, in a minute at most."""
+    until = time.monotonic() + SECONDS
+    while not is_so():
+        if time.monotonic() > until:
+            return False
+        os.sched_yield()
+    return True
+
+
+def double(x):
+    return 2 * x
+
+
+def add(*numbers):
+    return sum(numbers)
+
+
+def node_of_this_process() -> int:
+    """The process of the node that makes this call."""
+    return os.getppid()
+
+
+def node_and_sum(values):
+    return os.getppid(), int(values.sum())
+
+
+def both_nodes(executor: Executor, directory: Path) -> tuple[int, int]:
+    """The processes of two nodes, at which two calls are being made at the same time."""
+    pipes = [str(directory / name) for name in "ab"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    first = executor.submit(meet_first, *pipes)
+    second = executor.submit(meet_second, *pipes)
+    return first.result(SECONDS), second.result(SECONDS)
+
+
+def meet_first(a, b):
+    with open(a, "wb"), open(b, "rb"):
+        return os.getppid()
+
+
+def meet_second(a, b):
+    with open(a, "rb"), open(b, "wb"):
+        return os.getppid()
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def test_a_map_of_a_thousand_calls_is_shared_by_the_nodes(executor, cluster, tmp_path):
+    assert list(executor.map(double, range(1000))) == list(range(0, 2000, 2))
+    assert set(both_nodes(executor, tmp_path)) == {cluster.pid_of("n1"), cluster.pid_of("n2")}
+
+
+def test_chains_and_trees_of_futures(executor):
+    chain = executor.submit(double, 1)
+    for _ in range(200):
+        chain = executor.submit(add, chain, 1)
+    level = [executor.submit(double, i) for i in range(64)]
+    while len(level) > 1:
+        level = [executor.submit(add, *pair) for pair in zip(level[::2], level[1::2], strict=True)]
+
+    assert chain.result(SECONDS) == 202
+    assert level[0].result(SECONDS) == 2 * sum(range(64))
+
+
+def test_a_large_value_goes_to_the_node_that_needs_it_and_to_the_caller(executor, tmp_path):
+    value = executor.submit(np.full, SIZE, 1, np.uint8)
+    value.exception(SECONDS)
+    assert len(value.kept.holders) == 1, "it stays where it was made"
+    gate = Gate(tmp_path)
+    blocked = executor.submit(gate.wait)  # on one node, so that the other has to make the next
+    gate.meet()
+    there = executor.submit(node_and_sum, value).result(SECONDS)
+    gate.open()
+    blocked.result(SECONDS)
+    several = [executor.submit(node_and_sum, value) for _ in range(20)]
+
+    assert there[1] == SIZE
+    assert {future.result(SECONDS)[1] for future in several} == {SIZE}
+    assert value.result(SECONDS).sum() == SIZE
+
+
+def test_values_that_nobody_can_ask_for_leave_the_nodes(executor, cluster):
+    def stored() -> int:
+        files = cluster.path.glob("depots/*/calls/*/*")
+        return sum(path.stat().st_size for path in files if path.is_file())
+
+    first = executor.submit(bytes, SIZE)
+    second = executor.submit(len, first)
+    assert second.result(SECONDS) == SIZE
+    before = stored()
+    del first
+    gc.collect()
+
+    assert before > SIZE
+    assert eventually(lambda: stored() < SIZE)
+
+
+def test_a_value_can_be_asked_for_when_the_executor_is_gone(cluster):
+    with Executor(access=cluster.submit_access) as executor:
+        future = executor.submit(bytes, SIZE)
+
+    assert future.result() == bytes(SIZE)
+
+
+def test_nothing_is_left_at_the_nodes_when_an_executor_ends(cluster):
+    with Executor(access=cluster.submit_access) as executor:
+        future = executor.submit(bytes, SIZE)
+        future.exception(SECONDS)
+
+    assert eventually(lambda: list(cluster.path.glob("depots/*/calls/*")) == [])
+
+
+def test_an_executor_uses_no_more_slots_than_it_is_told_to(cluster, tmp_path):
+    with Executor(1, access=cluster.submit_access) as executor:
+        nodes = {executor.submit(node_of_this_process).result(SECONDS) for _ in range(20)}
+
+    assert len(nodes) == 1
+
+
+def test_the_modules_of_one_executor_are_not_those_of_the_next(cluster, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    answers = []
+    for number in (1, 2):
+        (tmp_path / "changing.py").write_text(f"NUMBER = {number}\n")
+        os.utime(tmp_path / "changing.py", (number, number))
+        with Executor(access=cluster.submit_access) as executor:
+            answers += [executor.submit(number_in_module).result(SECONDS) for _ in range(4)]
+
+    assert answers == [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def number_in_module():
+    import changing
+
+    return changing.NUMBER
+
+
+# --- sharing -------------------------------------------------------------------------------------
+
+
+def test_two_executors_at_once_both_make_progress(cluster, tmp_path):
+    gate = Gate(tmp_path)
+    with (
+        Executor(access=cluster.submit_access) as first,
+        Executor(access=cluster.submit_access) as second,
+    ):
+        assert sum(first.map(double, range(500))) == sum(range(0, 1000, 2))
+        blocked = first.submit(gate.wait, 1)  # holds one of the two slots
+        assert sum(second.map(double, range(500))) == sum(range(0, 1000, 2))
+        gate.open()
+        assert blocked.result(SECONDS) == 1
+        futures = [e.submit(double, n) for n in range(300) for e in (first, second)]
+
+        assert [f.result(SECONDS) for f in futures] == [2 * n for n in range(300) for _ in "ab"]
+
+
+def test_an_executor_with_calls_without_end_lets_a_workflow_run(cluster, tmp_path):
+    """The executor is never out of calls until the workflow has ended."""
+    builder = WorkflowBuilder("beside")
+    for number in range(6):
+        builder.task(f"t{number}", command=["sh", "-c", f"echo {number} > o{number}"],
+                     outputs=[f"o{number}"])  # fmt: skip
+    write_workflow(builder.build(), tmp_path / "w.json")
+    with Executor(access=cluster.submit_access) as executor:
+        calls = [executor.submit(double, 1) for _ in range(100)]
+        run = cluster.submit(tmp_path / "w.json", fresh=True).run.name
+        made = 0
+        while cluster.ask(lambda visitor: visitor.run(run)).run.state is RunState.RUNNING:
+            calls = [executor.submit(double, number) for number in range(2000)]
+            made += sum(future.result(SECONDS) for future in calls)
+
+        assert cluster.wait(run).run.state is RunState.COMPLETE
+        assert made > 0
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_a_call_that_ends_its_process_fails_alone(executor):
+    def crash(number):
+        if number == 30:
+            os._exit(3)
+        return number
+
+    futures = [executor.submit(crash, number) for number in range(60)]
+
+    with pytest.raises(ProcessDiedError, match="exit code 3"):
+        futures[30].result(SECONDS)
+    assert [f.result(SECONDS) for n, f in enumerate(futures) if n != 30] == [
+        *range(30),
+        *range(31, 60),
+    ]
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[LaptopCluster]:
+    """A cluster of which nodes are killed."""
+    with laptop_cluster(tmp_path / "lab", 2) as up:
+        yield up
+
+
+def kill_process(number: int) -> None:
+    os.kill(number, signal.SIGKILL)
+
+
+def test_calls_of_a_node_that_is_killed_are_made_elsewhere(doomed, tmp_path):
+    who, told = tmp_path / "who", tmp_path / "told"
+    with Executor(access=doomed.submit_access) as executor:
+        assert len(set(executor.map(double, range(100)))) == 100
+        stuck = executor.submit(say_who_and_wait, who, told)
+        assert eventually(who.exists)
+        first = int(who.read_text())
+        many = [executor.submit(double, number) for number in range(500)]
+        kill_process(first)
+        told.touch()
+
+        assert [future.result(SECONDS) for future in many] == list(range(0, 1000, 2))
+        assert stuck.result(SECONDS) not in (first, None)
+        assert executor.submit(double, stuck).result(SECONDS) == 2 * stuck.result()
+
+
+def say_who_and_wait(who, told):
+    (who.parent / "new").write_text(str(os.getppid()))
+    os.rename(who.parent / "new", who)
+    while not told.exists():
+        os.sched_yield()
+    return os.getppid()
+
+
+def test_a_value_that_only_a_killed_node_had_is_lost_and_says_so(doomed):
+    with Executor(access=doomed.submit_access) as executor:
+        value = executor.submit(big_value)
+        value.exception(SECONDS)
+        holder = value.kept.maker
+        before = executor.submit(len, value).result(SECONDS)
+
+        doomed.kill(holder)
+
+        assert eventually(lambda: value.kept.loss is not None)
+        with pytest.raises(ValueLostError, match="big_value is lost"):
+            value.result(SECONDS)
+        with pytest.raises(ValueLostError):
+            executor.submit(len, value).result(SECONDS)
+        assert before == SIZE
+        assert executor.submit(double, 4).result(SECONDS) == 8
+
+
+def big_value():
+    return bytes(SIZE)
+
+
+def test_a_node_that_joins_is_used(doomed, tmp_path):
+    with Executor(access=doomed.submit_access) as executor:
+        gates = [Gate(directory) for name in "ab" if (directory := tmp_path / name).mkdir() is None]
+        blocked = [executor.submit(gate.wait) for gate in gates]
+        for gate in gates:
+            gate.meet()
+        last = executor.submit(node_of_this_process)
+
+        doomed.start(3)
+
+        assert last.result(SECONDS) == doomed.pid_of("n3")
+        for gate in gates:
+            gate.open()
+        wait(blocked, SECONDS)
+
+
+def test_when_the_caller_is_killed_its_calls_end_and_its_values_go(cluster, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import signal, os, sys, dataward\n"
+        "def stay(path):\n"
+        "    open(path, 'w').write(str(os.getpid()))\n"
+        "    os.rename(path, path + '.there')\n"
+        "    signal.pause()\n"
+        f"e = dataward.Executor(access={str(cluster.submit_access)!r})\n"
+        f"v = e.submit(bytes, {SIZE})\n"
+        "v.exception()\n"
+        f"f = e.submit(stay, {str(tmp_path / 'pid')!r})\n"
+        "f.result()\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)]) as caller:
+        assert eventually((tmp_path / "pid.there").exists)
+        process = int((tmp_path / "pid.there").read_text())
+        assert list(cluster.path.glob("depots/*/calls/*")) != []
+        caller.kill()
+
+    assert eventually(lambda: not Path(f"/proc/{process}").exists())
+    assert eventually(lambda: list(cluster.path.glob("depots/*/calls/*")) == [])
+
+
+def test_who_may_only_look_may_make_no_calls(cluster):
+    with pytest.raises(ClusterError, match="no role of yours"):
+        Executor(access=cluster.laptop.directory.access_file("read"))
+
+
+def test_another_version_of_python_is_refused(cluster):
+    async def refusal() -> tuple[int, str]:
+        access = read_access(cluster.submit_access)
+        address = next((cluster.path / "contacts").iterdir()).read_text().strip()
+        connector = aiohttp.TCPConnector(ssl=access.credentials.client_context())
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(
+                f"https://{address}{CALLS_PATH}?python=2.7", server_hostname=Role.NODE.value
+            ) as response,
+        ):
+            return response.status, await response.text()
+
+    status, text = asyncio.run(refusal())
+
+    assert status == 409
+    assert "same version" in text
+
+
+def test_what_is_only_for_this_machine_is_refused(cluster):
+    with pytest.raises(SettingError, match="on this machine"):
+        Executor(access=cluster.submit_access, nodes=2)
