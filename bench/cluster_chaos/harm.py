@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 from valkey.exceptions import ValkeyError
 
@@ -42,24 +43,9 @@ class Harm:
     _down: set[NodeId] = field(default_factory=set)
     _is_store_hurt: bool = False
 
-    def kinds(self) -> dict[str, Callable[[], Awaitable[str]]]:
-        """What can be done, by name; each returns what it did, or "" if it could not."""
-        return {
-            "kill": self.kill_node,
-            "kill and empty": self.kill_and_empty,
-            "kill all": self.kill_all_nodes,
-            "pause": self.pause_node,
-            "fence": self.fence_node,
-            "runner": self.kill_runner,
-            "spoil": self.spoil_file,
-            "remove": self.remove_file,
-            "fill": self.fill_disk,
-            "failover": self.fail_over,
-            "store": self.kill_store,
-        }
-
     async def do(self, kind: str) -> None:
-        done = await self.kinds()[kind]()
+        """Hurt the cluster in this way, if that can be done now."""
+        done = await self.KINDS[kind](self)
         if done:
             self.log.append(done)
 
@@ -264,6 +250,21 @@ class Harm:
             await asyncio.to_thread(self.rig.attach, server)
         await asyncio.to_thread(self.rig.start_store)
         self._is_store_hurt = False
+
+    KINDS: ClassVar = {
+        "kill": kill_node,
+        "kill and empty": kill_and_empty,
+        "kill all": kill_all_nodes,
+        "pause": pause_node,
+        "fence": fence_node,
+        "runner": kill_runner,
+        "spoil": spoil_file,
+        "remove": remove_file,
+        "fill": fill_disk,
+        "failover": fail_over,
+        "store": kill_store,
+    }
+    """Each returns what it did, or "" if it could not be done now."""
 
 
 def _node_in(path: str) -> NodeId:

@@ -1,4 +1,4 @@
-"""Hosts of a test's own on this machine: network namespaces joined by a bridge in one more.
+"""Hosts of a test's own on this machine: network namespaces, joined by a bridge in another one.
 
 Nothing outside of these namespaces changes, so tests may run beside each other, with the same
 addresses. Everything is removed at the end.
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,6 +27,14 @@ STORE_PORT = 6379
 NODE_PORT = 7000
 END_SECONDS = 90.0
 POLL_SECONDS = 0.05
+BAD_LINK = str(Path(__file__).with_name("bad_link.py"))
+
+
+class BadLink(NamedTuple):
+    """Each way, a frame takes so long, and so many of them are lost."""
+
+    delay_seconds: float = 0.0
+    loss: float = 0.0
 
 
 class Lan:
@@ -47,18 +55,37 @@ class Lan:
         self._in("switch", "ip", "link", "add", "name", "bridge0", "type", "bridge")
         self._in("switch", "ip", "link", "set", "bridge0", "up")
 
-    def add(self, host: str) -> str:
+    def add(self, host: str, link: BadLink | None = None) -> str:
         """The address of a new host."""
         self._hosts.append(host)
         address, port, space = f"{NETWORK}.{len(self._hosts)}", f"port-{host}", self._space(host)
         subprocess.run(["ip", "netns", "add", space], check=True)
-        link = ("ip", "link", "add", "name", port, "type", "veth")
-        self._in("switch", *link, "peer", "name", "eth0", "netns", space)
+        if link is None:
+            words = ("ip", "link", "add", "name", port, "type", "veth")
+            self._in("switch", *words, "peer", "name", "eth0", "netns", space)
+        else:
+            self._start_link(host, port, link)
         self._in("switch", "ip", "link", "set", port, "master", "bridge0", "up")
         self._in(host, "ip", "address", "add", f"{address}/24", "dev", "eth0")
         for device in ("lo", "eth0"):
             self._in(host, "ip", "link", "set", device, "up")
         return address
+
+    def _start_link(self, host: str, port: str, link: BadLink) -> None:
+        if not os.path.exists("/dev/net/tun"):
+            pytest.skip("a bad link needs /dev/net/tun")
+        words = (port, f"peer-{host}", str(link.delay_seconds), str(link.loss), host)
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self._space("switch"), sys.executable, BAD_LINK, *words],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+        assert process.stdout is not None
+        with process.stdout:
+            assert process.stdout.readline() == b"ready\n"
+        peer = ("ip", "link", "set", f"peer-{host}")
+        self._in("switch", *peer, "netns", self._space(host), "name", "eth0")
 
     def cut(self, host: str) -> None:
         """Pull the plug: nothing comes or goes, and nobody is told."""
@@ -67,10 +94,11 @@ class Lan:
     def heal(self, host: str) -> None:
         self._in("switch", "ip", "link", "set", f"port-{host}", "up")
 
-    def shape(self, host: str, *words: str) -> None:
-        """Give both directions of a host's link this queueing discipline, as ``tc`` says it."""
-        self._in(host, "tc", "qdisc", "replace", "dev", "eth0", "root", *words)
-        self._in("switch", "tc", "qdisc", "replace", "dev", f"port-{host}", "root", *words)
+    def slow_down(self, host: str, rate: str) -> None:
+        """Let no more than this through, each way, as ``10mbit``."""
+        words = ("root", "tbf", "rate", rate, "burst", "32kbit", "latency", "400ms")
+        self._in(host, "tc", "qdisc", "replace", "dev", "eth0", *words)
+        self._in("switch", "tc", "qdisc", "replace", "dev", f"port-{host}", *words)
 
     def start(self, host: str, log: Path, *command: str) -> subprocess.Popen[bytes]:
         """A process on a host; it is ended with the network."""
@@ -135,17 +163,26 @@ class SpacedCluster:
         self.directory.name_store(f"valkey://:secret@{address}:{STORE_PORT}")
         wait_until(lambda: b"Ready to accept" in (where / "log").read_bytes(), "the store is up")
 
+<<<<<<< HEAD
     def start_node(
         self, node: str, *before: str, lease: str = "3s", options: Sequence[str] = ()
     ) -> None:
+=======
+    def start_node(self, node: str, *before: str, link: BadLink | None = None) -> None:
+>>>>>>> ab99c0cbbf1a43921e7d86504c1da65d10ad2e1b
         """Start a node on a new host; ``before`` are words before its command."""
-        self.nodes[node] = address = self.lan.add(node)
+        self.nodes[node] = address = self.lan.add(node, link)
         self.lan.start(
             node, self.path / f"{node}.log", *before,
             sys.executable, "-m", "dataward.cli.main", "node",
             "--access", str(self.directory.access_file("node")), "--name", node,
+<<<<<<< HEAD
             "--depot", str(self.path / "depots" / node), "--slots", "1", "--lease", lease,
             "--listen", f"{address}:{NODE_PORT}", *options,
+=======
+            "--depot", str(self.path / "depots" / node), "--slots", "1", "--lease", "3s",
+            "--listen", f"{address}:{NODE_PORT}",
+>>>>>>> ab99c0cbbf1a43921e7d86504c1da65d10ad2e1b
         )  # fmt: skip
 
     def start(self, *nodes: str, options: Sequence[str] = ()) -> None:
