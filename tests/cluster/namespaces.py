@@ -163,26 +163,17 @@ class SpacedCluster:
         self.directory.name_store(f"valkey://:secret@{address}:{STORE_PORT}")
         wait_until(lambda: b"Ready to accept" in (where / "log").read_bytes(), "the store is up")
 
-<<<<<<< HEAD
     def start_node(
-        self, node: str, *before: str, lease: str = "3s", options: Sequence[str] = ()
+        self, node: str, *before: str, link: BadLink | None = None, options: Sequence[str] = ()
     ) -> None:
-=======
-    def start_node(self, node: str, *before: str, link: BadLink | None = None) -> None:
->>>>>>> ab99c0cbbf1a43921e7d86504c1da65d10ad2e1b
         """Start a node on a new host; ``before`` are words before its command."""
         self.nodes[node] = address = self.lan.add(node, link)
         self.lan.start(
             node, self.path / f"{node}.log", *before,
             sys.executable, "-m", "dataward.cli.main", "node",
             "--access", str(self.directory.access_file("node")), "--name", node,
-<<<<<<< HEAD
-            "--depot", str(self.path / "depots" / node), "--slots", "1", "--lease", lease,
-            "--listen", f"{address}:{NODE_PORT}", *options,
-=======
             "--depot", str(self.path / "depots" / node), "--slots", "1", "--lease", "3s",
-            "--listen", f"{address}:{NODE_PORT}",
->>>>>>> ab99c0cbbf1a43921e7d86504c1da65d10ad2e1b
+            "--listen", f"{address}:{NODE_PORT}", *options,
         )  # fmt: skip
 
     def start(self, *nodes: str, options: Sequence[str] = ()) -> None:
