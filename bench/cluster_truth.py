@@ -88,8 +88,7 @@ def compare(out: Console, shape: str, nodes: int, mbps: float, tasks: int) -> fl
         with spaced_cluster(path / "lab") as cluster:
             cluster.start(*names, options=["--bandwidth", f"{mbps:g}Mbps"])
             for name in names:
-                cluster.lan.shape(name, "tbf", "rate", f"{mbps:g}mbit", "burst", "128kb",
-                                  "latency", "50ms")  # fmt: skip
+                cluster.lan.slow_down(name, f"{mbps:g}mbit")
             latency = latency_of(cluster, names[0], cluster.nodes[names[1]])
             ended = cluster.wait(cluster.submit(path / "w.json"))
             assert ended["state"] == "complete", ended

@@ -96,7 +96,7 @@ class Lan:
 
     def slow_down(self, host: str, rate: str) -> None:
         """Let no more than this through, each way, as ``10mbit``."""
-        words = ("root", "tbf", "rate", rate, "burst", "32kbit", "latency", "400ms")
+        words = ("root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms")
         self._in(host, "tc", "qdisc", "replace", "dev", "eth0", *words)
         self._in("switch", "tc", "qdisc", "replace", "dev", f"port-{host}", *words)
 
