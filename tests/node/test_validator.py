@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from dataward.model.operations import Begin, Commit, LetGo, Look, Patrol
 from dataward.node.patrol import ShardPatrol
-from dataward.node.validator import Validator
+from dataward.node.validator import Validator, place_of
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -90,3 +92,8 @@ def test_of_many_nodes_each_patrols_but_now_and_then() -> None:
     place.pass_time(90.0)
 
     assert len(place.asked(Patrol)) == 3  # at every third of nine turns
+
+
+@pytest.mark.parametrize("nodes", [("a", "b", "c"), ("c", "a", "b"), ("b",), ("c", "b", "a")])
+def test_a_node_finds_its_place_among_sorted_and_unsorted_nodes(nodes: tuple[str, ...]) -> None:
+    assert [place_of(node, nodes) for node in nodes] == list(range(len(nodes)))

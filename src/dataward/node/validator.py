@@ -3,10 +3,13 @@
 ADAGE's Listing 5 also renews the heartbeat: that is left to `lease`.
 """
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from dataward.model.answers import Standing
+from dataward.model.ids import NodeId
 from dataward.model.operations import Look
 from dataward.model.states import FINAL
 from dataward.node.patrol import ShardPatrol, shards_to_patrol
@@ -27,7 +30,7 @@ class Validator:
     async def run(self) -> None:
         """Check the node's own queue and, when it is its turn, patrol some shards."""
         nodes, shards = len(self.world.nodes), self.world.store.shard_count
-        place = self.world.nodes.index(self.world.node)
+        place = place_of(self.world.node, self.world.nodes)
         for turn in count(place + 1):
             await self.world.kernel.sleep(self.settings.validation_seconds)
             await self._drop_finished()
@@ -41,3 +44,14 @@ class Validator:
             assert isinstance(answer, Standing)
             if answer.state in FINAL and self.state.queue.remove(answer.task):
                 self.state.outbox.let_go(answer.task)
+
+
+def place_of(node: NodeId, nodes: Sequence[NodeId]) -> int:
+    """The index of a node among all nodes, which are sorted in most clusters.
+
+    Every node asks this when it starts: going through all nodes took 60 of the 85 s in which
+    100,000 simulated nodes start.
+    """
+    place = bisect_left(nodes, node)
+    is_here = place < len(nodes) and nodes[place] == node
+    return place if is_here else nodes.index(node)
