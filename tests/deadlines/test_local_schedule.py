@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dataward.deadlines.local_schedule import (
     Frame,
-    Hole,
     QueueSlot,
+    TimeHole,
     best_hole,
     holes,
     is_kept,
@@ -30,11 +30,11 @@ FIGURE_3 = a_queue((30, 10), (60, 15), (70, 20))
 
 def test_holes_are_those_of_the_papers_figure_3() -> None:
     assert pushed_starts(FIGURE_3) == [20, 35, 50]
-    assert holes(FIGURE_3, 10, 100) == [Hole(10, 20), Hole(30, 35), Hole(70, 100)]
+    assert holes(FIGURE_3, 10, 100) == [TimeHole(10, 20), TimeHole(30, 35), TimeHole(70, 100)]
 
 
 def test_an_idle_node_is_one_hole_from_now_on() -> None:
-    assert holes([], 7, 100) == [Hole(7, 100)]
+    assert holes([], 7, 100) == [TimeHole(7, 100)]
     assert holes([], 100, 100) == []
 
 
@@ -48,11 +48,17 @@ def test_a_task_that_others_wait_for_ends_by_its_share_of_the_frame() -> None:
 
 
 def test_the_smallest_hole_that_serves_is_taken() -> None:
-    found = [Hole(0, 10), Hole(20, 26), Hole(30, 37), Hole(50, 57), Hole(80, inf)]
+    found = [
+        TimeHole(0, 10),
+        TimeHole(20, 26),
+        TimeHole(30, 37),
+        TimeHole(50, 57),
+        TimeHole(80, inf),
+    ]
 
-    assert best_hole(found, Frame(0, 100), 7) == Hole(30, 37)
-    assert best_hole(found, Frame(34, 100), 7) == Hole(50, 57)
-    assert best_hole(found, Frame(3, 9), 6) == Hole(3, 9)
+    assert best_hole(found, Frame(0, 100), 7) == TimeHole(30, 37)
+    assert best_hole(found, Frame(34, 100), 7) == TimeHole(50, 57)
+    assert best_hole(found, Frame(3, 9), 6) == TimeHole(3, 9)
     assert best_hole(found, Frame(3, 9), 6.1) is None
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataward.deadlines.local_schedule import Frame, Hole
+from dataward.deadlines.local_schedule import Frame, TimeHole
 from dataward.deadlines.reference_points import POINTS, reference_points
 from dataward.deadlines.search import (
     NONE,
@@ -33,7 +33,7 @@ from dataward.deadlines.summary import (
 NOW = 4 * 3600 + 33 * 60.0
 SET = reference_points(NOW)
 some_holes = st.tuples(st.floats(0, 90000), st.floats(1, 90000)).map(
-    lambda both: Hole(NOW + both[0], NOW + both[0] + both[1])
+    lambda both: TimeHole(NOW + both[0], NOW + both[0] + both[1])
 )
 speeds = st.floats(0.25, 4)
 
@@ -50,20 +50,20 @@ def test_there_are_as_many_spans_as_points_up_to_the_end_point() -> None:
 
 def test_a_hole_between_two_points_has_a_span_of_one() -> None:
     minute = 60.0
-    number = class_of(Hole(NOW + 8 * minute, NOW + 16 * minute), 1.0, NOW, SET)  # 4:41 to 4:49
+    number = class_of(TimeHole(NOW + 8 * minute, NOW + 16 * minute), 1.0, NOW, SET)  # 4:41 to 4:49
 
     assert (PAIR_ENDS[number % len(PAIRS)], PAIR_SPANS[number % len(PAIRS)]) == (1, 1)
     assert CLASS_LEVELS[number] == 8  # 480 s
 
 
 def test_a_hole_from_now_to_the_end_spans_all_points() -> None:
-    number = class_of(Hole(0.0, 1e9), 1.0, NOW, SET)
+    number = class_of(TimeHole(0.0, 1e9), 1.0, NOW, SET)
 
     assert (PAIR_ENDS[number % len(PAIRS)], PAIR_SPANS[number % len(PAIRS)]) == (9, 10)
 
 
 @given(some_holes, speeds)
-def test_a_hole_lies_within_the_limits_of_its_class(hole: Hole, speed: float) -> None:
+def test_a_hole_lies_within_the_limits_of_its_class(hole: TimeHole, speed: float) -> None:
     number = class_of(hole, speed, NOW, SET)
     if number < 0:
         return
@@ -80,7 +80,7 @@ def test_a_hole_lies_within_the_limits_of_its_class(hole: Hole, speed: float) ->
 
 @given(st.lists(st.tuples(some_holes, speeds), max_size=8), st.integers(0, 8))
 def test_aggregation_is_a_sum_and_the_order_of_branches_does_not_matter(
-    nodes: list[tuple[Hole, float]], at: int
+    nodes: list[tuple[TimeHole, float]], at: int
 ) -> None:
     rows = [summary_of(classes_of([hole], speed, NOW, SET)) for hole, speed in nodes]
     rows = rows or [summary_of([])]
@@ -95,7 +95,7 @@ def test_aggregation_is_a_sum_and_the_order_of_branches_does_not_matter(
 @settings(max_examples=300)
 @given(some_holes, speeds, st.floats(0, 40000), st.floats(60, 60000), st.floats(1, 40000))
 def test_a_class_that_surely_serves_has_only_holes_that_do(
-    hole: Hole, speed: float, start: float, wide: float, work: float
+    hole: TimeHole, speed: float, start: float, wide: float, work: float
 ) -> None:
     number = class_of(hole, speed, NOW, SET)
     frame = Frame(NOW + start, NOW + start + wide)
@@ -137,7 +137,7 @@ def test_the_smallest_class_that_serves_is_chosen(have: set[int], serve: set[int
 
 @given(some_holes, speeds, st.floats(0, 20000))
 def test_a_hole_stays_within_the_limits_of_its_class_under_later_points(
-    hole: Hole, speed: float, passed: float
+    hole: TimeHole, speed: float, passed: float
 ) -> None:
     later = (NOW + passed, reference_points(NOW + passed))
     number = class_of(hole, speed, NOW, SET)

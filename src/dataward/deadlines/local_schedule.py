@@ -21,7 +21,7 @@ class QueueSlot(NamedTuple):
     task: Hashable
 
 
-class Hole(NamedTuple):
+class TimeHole(NamedTuple):
     """Time of a node that is free in its pushed schedule."""
 
     start: float
@@ -91,13 +91,13 @@ def is_kept(queue: Sequence[QueueSlot], free_from: float) -> bool:
     return not queue or pushed_starts(queue)[0] >= free_from - ROUNDING_SECONDS
 
 
-def holes(queue: Sequence[QueueSlot], free_from: float, until: float) -> list[Hole]:
+def holes(queue: Sequence[QueueSlot], free_from: float, until: float) -> list[TimeHole]:
     """The holes of a node up to a moment, in order.
 
     ``free_from`` is when the running task ends, or now. That a hole would be longer if the tasks
     before it ran early is left out, as in the paper.
     """
-    found: list[Hole] = []
+    found: list[TimeHole] = []
     start = free_from
     after = pushed_starts(queue)
     for place, slot in enumerate(queue):
@@ -105,20 +105,20 @@ def holes(queue: Sequence[QueueSlot], free_from: float, until: float) -> list[Ho
             return found
         end = min(after[place], until)
         if end > start:
-            found.append(Hole(start, end))
+            found.append(TimeHole(start, end))
         following = after[place + 1] if place + 1 < len(queue) else inf
         start = max(min(slot.deadline, following), free_from)
     if until > start:
-        found.append(Hole(start, until))
+        found.append(TimeHole(start, until))
     return found
 
 
-def usable(hole: Hole, frame: Frame) -> Hole:
+def usable(hole: TimeHole, frame: Frame) -> TimeHole:
     """The part of a hole within a frame; it may be empty, with an end before its start."""
-    return Hole(max(hole.start, frame.startline), min(hole.end, frame.deadline))
+    return TimeHole(max(hole.start, frame.startline), min(hole.end, frame.deadline))
 
 
-def best_hole(found: Sequence[Hole], frame: Frame, seconds: float) -> Hole | None:
+def best_hole(found: Sequence[TimeHole], frame: Frame, seconds: float) -> TimeHole | None:
     """The usable part of the smallest hole that holds a sequence of this length, or None.
 
     The smallest, so that larger holes are left for longer sequences; equal ones by their start.

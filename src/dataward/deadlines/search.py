@@ -15,14 +15,14 @@ from dataward.deadlines.local_schedule import Frame
 from dataward.deadlines.reference_points import ReferencePoints
 from dataward.deadlines.summary import CLASS_LEVELS, CLASSES, LEVELS, pair_limits
 
-Numbers = NDArray[np.float64]
+Column = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 NONE = -1
 
-_SIZES: Numbers = 2.0 ** CLASS_LEVELS.astype(np.float64)
+_SIZES: Column = 2.0 ** CLASS_LEVELS.astype(np.float64)
 
 
-class Serving(NamedTuple):
+class ServingClasses(NamedTuple):
     """Which classes serve each request, surely and possibly: rows of `CLASSES` marks."""
 
     surely: Mask
@@ -30,12 +30,12 @@ class Serving(NamedTuple):
 
 
 def serving_classes(
-    startlines: Numbers,
-    deadlines: Numbers,
-    work: Numbers,
+    startlines: Column,
+    deadlines: Column,
+    work: Column,
     created: float,
     points: ReferencePoints,
-) -> Serving:
+) -> ServingClasses:
     """The classes whose holes can do so much work between the startlines and the deadlines.
 
     A hole that lies within the frame wherever it is serves with all its availability. Of another
@@ -52,7 +52,7 @@ def serving_classes(
     reach = np.minimum(latest, end) - np.maximum(earliest, start)
     possibly = np.where(inside, 2.0, 2.0 * np.clip(reach / longest, 0.0, 1.0))
     needed = work[:, None]
-    return Serving(
+    return ServingClasses(
         np.tile(surely, LEVELS) * _SIZES >= needed, np.tile(possibly, LEVELS) * _SIZES >= needed
     )
 

@@ -13,14 +13,14 @@ from math import frexp
 import numpy as np
 from numpy.typing import NDArray
 
-from dataward.deadlines.local_schedule import Hole
+from dataward.deadlines.local_schedule import TimeHole
 from dataward.deadlines.reference_points import POINTS, ReferencePoints
 
 LEVEL_LEAST = 5  # holes of less than half a minute of work are not told of
 LEVEL_MOST = 17  # a day and a half; longer holes count as this long
 LEVELS = LEVEL_MOST - LEVEL_LEAST + 1
 
-Counts = NDArray[np.int32]
+HoleCounts = NDArray[np.int32]
 Kinds = NDArray[np.intp]
 
 # Every pair of an end point and a span, in the order in which a level's classes are numbered.
@@ -41,7 +41,7 @@ def level_of(work_seconds: float) -> int:
     return -1 if level < LEVEL_LEAST or work_seconds <= 0 else min(level, LEVEL_MOST)
 
 
-def class_of(hole: Hole, speed: float, created: float, points: ReferencePoints) -> int:
+def class_of(hole: TimeHole, speed: float, created: float, points: ReferencePoints) -> int:
     """The class of a hole of a node, or -1 if it is too small to tell of or already over.
 
     What a hole has before the summary's creation, or beyond the last point, does not count.
@@ -56,14 +56,14 @@ def class_of(hole: Hole, speed: float, created: float, points: ReferencePoints) 
 
 
 def classes_of(
-    found: Iterable[Hole], speed: float, created: float, points: ReferencePoints
+    found: Iterable[TimeHole], speed: float, created: float, points: ReferencePoints
 ) -> list[int]:
     """The classes of a node's holes, smallest first; those that are too small are left out."""
     classes = [class_of(hole, speed, created, points) for hole in found]
     return sorted(number for number in classes if number >= 0)
 
 
-def summary_of(classes: Iterable[int]) -> Counts:
+def summary_of(classes: Iterable[int]) -> HoleCounts:
     """The summary of one node's holes."""
     counts = np.zeros(CLASSES, dtype=np.int32)
     for number in classes:
@@ -71,7 +71,7 @@ def summary_of(classes: Iterable[int]) -> Counts:
     return counts
 
 
-def summed(summaries: Iterable[Counts]) -> Counts:
+def summed(summaries: Iterable[HoleCounts]) -> HoleCounts:
     """The summary of a branch, from its children's."""
     total = np.zeros(CLASSES, dtype=np.int32)
     for counts in summaries:
@@ -114,7 +114,7 @@ def carried_over(
     return kinds
 
 
-def with_new_points(counts: Counts, kinds: Kinds) -> Counts:
+def with_new_points(counts: HoleCounts, kinds: Kinds) -> HoleCounts:
     """A summary, or rows of them, moved to later points by what `carried_over` found."""
     moved = np.zeros_like(counts)
     for before in np.flatnonzero(kinds >= 0):
