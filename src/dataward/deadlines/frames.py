@@ -72,6 +72,9 @@ class Allocation:
         self.latest_starts[task] = latest_start
         self.latest_ends[task] = latest_end
 
+    def withdraw(self, task: int) -> None:
+        self.promise(task, inf, inf)
+
     def is_promised(self, task: int) -> bool:
         return self.latest_ends[task] < inf
 

@@ -6,9 +6,9 @@ between pushed tasks are *holes* (PeerComp's Fig. 3); whatever is put into a hol
 task late. Tasks run earlier than pushed whenever they can.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROUNDING_SECONDS = 1e-6  # times are sums of floats, taken in different orders
 
@@ -18,7 +18,7 @@ class QueueSlot(NamedTuple):
 
     deadline: float
     seconds: float
-    task: Hashable
+    task: Any
 
 
 class TimeHole(NamedTuple):
@@ -134,7 +134,7 @@ def reserved(queue: Sequence[QueueSlot], slots: Sequence[QueueSlot]) -> list[Que
 
 
 def next_to_start(
-    queue: Sequence[QueueSlot], now: float, is_ready: Callable[[Hashable], bool]
+    queue: Sequence[QueueSlot], now: float, is_ready: Callable[[Any], bool]
 ) -> int | None:
     """The place of the task that an idle node should start now, or None.
 
