@@ -47,7 +47,7 @@ def charts(results: Results) -> list[Chart]:
             if name == model:
                 width = outline_of(generate(name, tasks)).width
                 x = profile(results, kind)
-                label = f"{name}, {tasks} tasks: width {width}"
+                label = f"{tasks} tasks, width {width}"
                 series.append(Series(label, x, [float(p) for p in range(len(x))]))
         panels.append(
             Panel(title, "allocation time (s)", "workflows allocated (%)", series, y_max=100.0)

@@ -105,7 +105,7 @@ class StaticTree:
         best_key = np.full(len(ids), np.iinfo(np.int64).max)
         first, count = self.first_child[ids], self.child_count[ids]
         low = self.level[ids] == 1
-        for place in range(3):
+        for place in range(int(count.max())):
             for is_low in (False, True):
                 there = np.flatnonzero((low == is_low) & (count > place))
                 if not len(there):
