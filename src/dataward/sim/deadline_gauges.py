@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Amounts = NDArray[np.float64]
+ByteAmounts = NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class WorkflowTimes:
 
 
 class PerSecond:
-    """Amounts of every node in the current second, and the most and the sum over all seconds."""
+    """ByteAmounts of every node in the current second, and the most and the sum over all seconds."""
 
     def __init__(self, nodes: int) -> None:
         self._now = np.zeros(nodes)
@@ -40,7 +40,7 @@ class PerSecond:
     def add(self, node: int, amount: float) -> None:
         self._now[node] += amount
 
-    def add_many(self, nodes: NDArray[np.int64], amounts: Amounts | float) -> None:
+    def add_many(self, nodes: NDArray[np.int64], amounts: ByteAmounts | float) -> None:
         np.add.at(self._now, nodes, amounts)
 
     def end_second(self) -> None:

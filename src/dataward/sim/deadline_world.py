@@ -88,7 +88,7 @@ class FlyingRequest:
         self.pieces: list[FlyingRequest] = []
 
 
-class WorkflowRun:
+class PromisedRun:
     """A workflow from its submission to its end."""
 
     __slots__ = ("done", "nodes", "owner", "submission", "times", "waiting")
@@ -144,7 +144,7 @@ class DeadlineWorld:
         self.speeds = draw(settings.speed_low, settings.speed_high, settings.nodes)
         self._busy_until = draw(0.0, 2 * settings.busy_seconds, settings.nodes)
         self.roles: list[ExecutionRole | None] = [None] * settings.nodes
-        self.runs: dict[int, WorkflowRun] = {}
+        self.runs: dict[int, PromisedRun] = {}
         self._submitted = 0
         self._masks = MaskTable()
         self._tick = 0
@@ -265,12 +265,12 @@ class DeadlineWorld:
         self._submitted += 1
         allocation = Allocation(outline, self.now, deadline, self.settings.lag_seconds)
         submission = WorkflowSubmission(self._submitted, allocation)
-        run = self.runs[self._submitted] = WorkflowRun(owner, submission, times)
+        run = self.runs[self._submitted] = PromisedRun(owner, submission, times)
         self._obey(run, submission.begin())
 
     # --- submission role ---
 
-    def _obey(self, run: WorkflowRun, orders: Sequence[SubmissionOrder]) -> None:
+    def _obey(self, run: PromisedRun, orders: Sequence[SubmissionOrder]) -> None:
         asks: list[FlyingRequest] = []
         for order in orders:
             if isinstance(order, AskFor):
@@ -341,7 +341,7 @@ class DeadlineWorld:
         if run is not None:
             self._obey(run, run.submission.on_refused(ask.key))
 
-    def _on_confirmed(self, answer: tuple[AskKey, BookingRef, WorkflowRun, bool]) -> None:
+    def _on_confirmed(self, answer: tuple[AskKey, BookingRef, PromisedRun, bool]) -> None:
         key, ref, run, is_confirmed = answer
         if not is_confirmed:
             self._obey(run, run.submission.on_expired(key, ref))
@@ -520,7 +520,7 @@ class DeadlineWorld:
         if booking is not None and not booking.is_confirmed and role.expire(self.now):
             self._tell_if_changed(node)
 
-    def _on_confirm(self, message: tuple[BookingRef, AskKey, WorkflowRun]) -> None:
+    def _on_confirm(self, message: tuple[BookingRef, AskKey, PromisedRun]) -> None:
         ref, key, run = message
         is_confirmed = self.role(ref.node).confirm(key, ref.number, self.now)
         answer = (key, ref, run, is_confirmed)
@@ -571,7 +571,7 @@ class DeadlineWorld:
             del self.runs[key.workflow]
         self._start_next(node, ended)
 
-    def _on_parent_done(self, what: tuple[WorkflowRun, int]) -> None:
+    def _on_parent_done(self, what: tuple[PromisedRun, int]) -> None:
         run, task = what
         run.waiting[task] -= 1
         if run.waiting[task] == 0:
