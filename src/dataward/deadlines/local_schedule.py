@@ -140,12 +140,14 @@ def next_to_start(
 
     The first task by deadline that is ready. If a task before it is not ready, only one that ends
     before the first task skipped must start, so that no promise is broken: then the promises of all
-    tasks skipped still hold, whenever they become ready until their latest starts.
+    tasks skipped still hold, whenever they become ready until their latest starts. A task whose
+    latest start has passed is late already, and holds nobody up.
     """
     limit = inf
     for place, slot in enumerate(queue):
         if is_ready(slot.task) and now + slot.seconds <= limit:
             return place
         if limit == inf:
-            limit = pushed_starts(queue)[place]
+            latest = pushed_starts(queue)[place]
+            limit = latest if latest >= now - ROUNDING_SECONDS else inf
     return None

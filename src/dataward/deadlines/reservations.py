@@ -69,6 +69,7 @@ class ExecutionRole:
     queue: list[QueueSlot] = field(default_factory=list)
     booked: dict[Hashable, Booking] = field(default_factory=dict)
     bookings_made: int = 0
+    patience_seconds: float = 0.0  # how long a confirmed booking stays that should be over
 
     def reserve(self, request: Hashable, wanted: WantedSlots, now: float) -> Booking | None:
         """A booking for the tasks of a sequence, or None if no hole holds it."""
@@ -113,7 +114,8 @@ class ExecutionRole:
         over = {
             request
             for request, booking in self.booked.items()
-            if booking.expires < now or booking.promises[-1].latest_end < now
+            if booking.expires < now
+            or booking.promises[-1].latest_end + self.patience_seconds < now
         }
         for request in over:
             del self.booked[request]

@@ -30,7 +30,7 @@ class WorkflowTimes:
 
 
 class PerSecond:
-    """ByteAmounts of every node in the current second, and the most and the sum over all seconds."""
+    """Amounts of every node in the current second; the most and the sum over all seconds."""
 
     def __init__(self, nodes: int) -> None:
         self._now = np.zeros(nodes)

@@ -204,7 +204,8 @@ class DeadlineWorld:
 
     def _start(self) -> None:
         self.tree.fill(self._first_classes())
-        self._after(self._interarrival(), self._on_arrival, None)
+        if self.settings.horizon_seconds > 0:
+            self._after(self._interarrival(), self._on_arrival, None)
         self._at(ROUND_TICKS, self._on_round, None)
         self._after(CHANGE_SECONDS, self._on_new_points, None)
 
@@ -249,17 +250,21 @@ class DeadlineWorld:
         """All workflows that arrive within this tick."""
         passed = 0.0
         while passed < 1 / TICKS_PER_SECOND:
-            self._submit()
+            self._submit_drawn()
             passed += self._interarrival()
         if self.now + passed < self.settings.horizon_seconds:
             self._after(passed, self._on_arrival, None)
 
-    def _submit(self) -> None:
+    def _submit_drawn(self) -> None:
         kind = int(self._random.randint(len(self.outlines)))
         owner = int(self._random.randint(self.settings.nodes))
+        alone = self.outlines[kind].total_length_seconds / float(self.speeds[owner])
+        self.submit(kind, owner, self.now + alone / self.settings.priority)
+
+    def submit(self, kind: int, owner: int, deadline: float) -> None:
+        """Ask for a workflow of this kind to be promised."""
         outline = self.outlines[kind]
         alone = outline.total_length_seconds / float(self.speeds[owner])
-        deadline = self.now + alone / self.settings.priority
         times = WorkflowTimes(kind, self.now, deadline, alone)
         self.gauges.workflows.append(times)
         self._submitted += 1
@@ -533,7 +538,9 @@ class DeadlineWorld:
         self._start_next(order.node)
 
     def _is_ready(self, request: Any, place: int) -> bool:
-        run = self.runs[request.workflow]
+        run = self.runs.get(request.workflow)
+        if run is None:  # refused in the end; word of that is on its way
+            return False
         sequence = run.submission.allocation.outline.sequences[request.sequence]
         return bool(run.waiting[sequence[request.low + place]] == 0)
 
@@ -550,14 +557,22 @@ class DeadlineWorld:
         if slot is None:
             return
         self.gauges.busy_seconds += slot.seconds
-        self._after(role.free_from - self.now, self._on_end, (node, slot, role.free_from))
+        end = self.end_of(node, slot, role.free_from - slot.seconds)
+        self._after(end - self.now, self._on_end, (node, slot, end))
         self._tell_if_changed(node)
+
+    def end_of(self, node: int, slot: QueueSlot, start: float) -> float:
+        """When a task that starts now really ends: here, as its node has reckoned."""
+        return start + slot.seconds
 
     def _on_end(self, what: tuple[int, QueueSlot, float]) -> None:
         """A task has ended: those that wait for it hear of that, and the next one starts."""
         node, slot, ended = what
         key, place = slot.task
-        run = self.runs[key.workflow]
+        run = self.runs.get(key.workflow)
+        if run is None:  # it started before its workflow was refused in the end
+            self._start_next(node, ended)
+            return
         outline = run.submission.allocation.outline
         task = outline.sequences[key.sequence][key.low + place]
         if place == key.high - key.low - 1:
