@@ -121,6 +121,10 @@ def test_a_refusal_releases_all_that_was_reserved_until_nodes_say_so() -> None:
     (second,) = submission.on_reserved(first.key, BookingRef(5, 1), booked(first).promises)
     assert isinstance(second, AskFor)
 
+    for _ in range(2):  # it is asked for once more
+        assert submission.on_refused(second.key) == []
+        (second,) = submission.on_silence(1.0)
+        assert isinstance(second, AskFor)
     assert submission.on_refused(second.key) == [ReleaseAt(5, first.key)]
     assert submission.state is SubmissionState.REFUSED
     assert submission.on_silence(1.0) == [ReleaseAt(5, first.key)]

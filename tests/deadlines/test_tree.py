@@ -87,7 +87,9 @@ def test_a_request_that_nobody_can_serve_comes_back_from_the_root() -> None:
     owner = min(world.peers)
 
     number = world.submit(owner, a_workflow(("a", 7200, "")), world.now + 600.0)
-    world.run(10.0)
+    world.run(3.0)
+    assert world.peers[owner].submissions[number].state is SubmissionState.ASKING
+    world.run(20.0)  # it is asked for three times
 
     assert world.peers[owner].submissions[number].state is SubmissionState.REFUSED
 

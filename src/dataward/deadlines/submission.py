@@ -97,8 +97,15 @@ class WorkflowSubmission:
         return [ConfirmAt(booking, key) for key, booking in self.bookings.items()]
 
     def on_refused(self, key: AskKey) -> list[SubmissionOrder]:
-        """Nobody can serve a request, or a piece of it: the workflow cannot be promised."""
-        return self._give_up() if self._is_open(key) else []
+        """Nobody can serve a request, or a piece of it, as far as the tree knows now.
+
+        What is known of holes is some seconds old, and a hole that another request was sent after
+        counts as taken. So the owner asks again after a while (`on_silence`), and gives up if the
+        last attempt was in vain.
+        """
+        if not self._is_open(key) or self._attempts[key.sequence] < self.attempts_max:
+            return []
+        return self._give_up()
 
     def on_silence(self, now: float) -> list[SubmissionOrder]:
         """What to say again after a while without answers.

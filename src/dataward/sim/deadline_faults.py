@@ -81,12 +81,13 @@ class TroubledDeadlineWorld(DeadlineWorld):
         outlines: Sequence[Outline],
         true_work: Sequence[Sequence[float]],
         trouble: Trouble,
+        speeds: Sequence[float] | None = None,
     ) -> None:
         self._true_work = true_work
         self._trouble = trouble
         self._running: dict[int, QueueSlot] = {}
         self._attempt = RECOVERY
-        super().__init__(settings, outlines)
+        super().__init__(settings, outlines, speeds)
         for node, at in enumerate(trouble.crashes):
             if at < inf:
                 self._after(at, self._on_crash, node)

@@ -40,6 +40,7 @@ from dataward.sim.static_tree import HOLES_TOLD, StaticTree
 
 TICKS_PER_SECOND = 100
 ROUND_TICKS = 5  # updates are sent and arrive in rounds of 50 ms
+RETRY_SECONDS = 2.0  # after a refusal; by then a leaf's news have climbed some levels
 REFRESH_SECONDS = 60.0  # within which all leaves tell their holes anew when points have changed
 HEADER_BYTES, TASK_BYTES, CLASS_BYTES = 60, 12, 6
 
@@ -63,6 +64,7 @@ class DeadlineSettings:
     speed_high: float = 1.5
     busy_seconds: float = 600.0  # at the start, nodes are busy for up to twice this
     lag_seconds: float = 0.25  # from the end of a task until its children's nodes know
+    pace: float = 0.3  # of `paced`: more of the small worlds' workflows are accepted than at 1
     horizon_seconds: float = inf  # workflows arrive until then
 
 
@@ -91,7 +93,7 @@ class FlyingRequest:
 class PromisedRun:
     """A workflow from its submission to its end."""
 
-    __slots__ = ("done", "nodes", "owner", "submission", "times", "waiting")
+    __slots__ = ("done", "is_waiting", "nodes", "owner", "submission", "times", "waiting")
 
     def __init__(self, owner: int, submission: WorkflowSubmission, times: WorkflowTimes) -> None:
         self.owner = owner
@@ -101,6 +103,7 @@ class PromisedRun:
         self.waiting = [len(parents) for parents in outline.parents]  # parents not heard of yet
         self.nodes = [NONE] * len(outline)
         self.done = 0
+        self.is_waiting = False  # before it asks again
 
 
 class MaskTable:
@@ -134,14 +137,21 @@ class MaskTable:
 class DeadlineWorld:
     """Workflows arrive, are promised or refused, and run."""
 
-    def __init__(self, settings: DeadlineSettings, outlines: Sequence[Outline]) -> None:
+    def __init__(
+        self,
+        settings: DeadlineSettings,
+        outlines: Sequence[Outline],
+        speeds: Sequence[float] | None = None,
+    ) -> None:
+        """``speeds`` are those of the nodes, if they are not to be drawn."""
         self.settings = settings
         self.outlines = outlines
         self.tree = StaticTree(settings.nodes)
         self.gauges = DeadlineGauges(settings.nodes)
         self._random = RandomState(seeded(settings.seed, "deadline world").getrandbits(32))
         draw = self._random.uniform
-        self.speeds = draw(settings.speed_low, settings.speed_high, settings.nodes)
+        drawn = draw(settings.speed_low, settings.speed_high, settings.nodes)
+        self.speeds = drawn if speeds is None else np.array(speeds)
         self._busy_until = draw(0.0, 2 * settings.busy_seconds, settings.nodes)
         self.roles: list[ExecutionRole | None] = [None] * settings.nodes
         self.runs: dict[int, PromisedRun] = {}
@@ -268,7 +278,8 @@ class DeadlineWorld:
         times = WorkflowTimes(kind, self.now, deadline, alone)
         self.gauges.workflows.append(times)
         self._submitted += 1
-        allocation = Allocation(outline, self.now, deadline, self.settings.lag_seconds)
+        settings = self.settings
+        allocation = Allocation(outline, self.now, deadline, settings.lag_seconds, settings.pace)
         submission = WorkflowSubmission(self._submitted, allocation)
         run = self.runs[self._submitted] = PromisedRun(owner, submission, times)
         self._obey(run, submission.begin())
@@ -343,8 +354,17 @@ class DeadlineWorld:
 
     def _on_refused(self, ask: FlyingRequest) -> None:
         run = self.runs.get(ask.key.workflow)
-        if run is not None:
-            self._obey(run, run.submission.on_refused(ask.key))
+        if run is None:
+            return
+        self._obey(run, run.submission.on_refused(ask.key))
+        if run.submission.state is SubmissionState.ASKING and not run.is_waiting:
+            run.is_waiting = True
+            self._after(RETRY_SECONDS, self._on_retry, run)
+
+    def _on_retry(self, run: PromisedRun) -> None:
+        run.is_waiting = False
+        if run.submission.state is SubmissionState.ASKING:
+            self._obey(run, run.submission.on_silence(self.now))
 
     def _on_confirmed(self, answer: tuple[AskKey, BookingRef, PromisedRun, bool]) -> None:
         key, ref, run, is_confirmed = answer
