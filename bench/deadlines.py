@@ -3,11 +3,11 @@
     python -m bench.deadlines [--seeds 10] [--exact-seeds 0]
 
 Twenty nodes of unequal speed get 24 workflows in two minutes, tighter ones first: fork-joins and
-Laplace solvers with deadlines from tight to loose. *Kept* is the share of all 24 that end in time; PeerComp refuses what
-it cannot promise, so it also has the share of the accepted ones. EDF without reservations starts
-the ready task of the workflow with the earliest deadline on the fastest idle node. ADAGE and our
-own strategy run in the general simulator, all workflows as one, with the same shares of crashes and
-stragglers, drawn by that simulator. With ``--exact-seeds`` so many more seeds are tried with exact
+Laplace solvers with deadlines from tight to loose. *Kept* is the share of all 24 that end in time;
+PeerComp refuses what it cannot promise, so it also has the share of the accepted ones. EDF without
+reservations starts the ready task of the workflow with the earliest deadline on the fastest idle
+node. ADAGE and our own strategy run in the general simulator, all workflows as one, with the same
+shares of crashes and stragglers, drawn by that simulator. With ``--exact-seeds`` so many more seeds are tried with exact
 estimates and without faults, of which none may miss a deadline that was accepted.
 """
 

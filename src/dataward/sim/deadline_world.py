@@ -167,6 +167,7 @@ class DeadlineWorld:
         # Updates: rounds in which routing nodes speak, and when each spoke last.
         self._due: dict[int, list[NDArray[np.int64]]] = {}
         self._due_leaves: dict[int, list[int]] = {}
+        self._rounds: set[int] = set()
         self._is_due = np.zeros(self.tree.routers, dtype=bool)
         self._spoke = np.full(self.tree.routers, -(10**6), dtype=np.int64)
         self._leaf_spoke: dict[int, int] = {}
@@ -216,7 +217,6 @@ class DeadlineWorld:
         self.tree.fill(self._first_classes())
         if self.settings.horizon_seconds > 0:
             self._after(self._interarrival(), self._on_arrival, None)
-        self._at(ROUND_TICKS, self._on_round, None)
         self._after(CHANGE_SECONDS, self._on_new_points, None)
 
     def _first_classes(self) -> NDArray[np.int16]:
@@ -632,12 +632,20 @@ class DeadlineWorld:
         period = round(self.settings.update_seconds * TICKS_PER_SECOND)
         due = max(self._tick, self._leaf_spoke.get(node, -period) + period)
         self._leaf_due.add(node)
-        self._due_leaves.setdefault(-(-due // ROUND_TICKS) * ROUND_TICKS, []).append(node)
+        tick = self._round(-(-due // ROUND_TICKS) * ROUND_TICKS)
+        self._due_leaves.setdefault(tick, []).append(node)
+
+    def _round(self, tick: int) -> int:
+        """Have a round in which somebody speaks."""
+        if tick not in self._rounds:
+            self._rounds.add(tick)
+            self._at(tick, self._on_round, None)
+        return tick
 
     def _on_round(self, _: None) -> None:
         """Leaves and routing nodes whose time it is speak; parents hear in the next round."""
         tick = self._tick
-        self._at(tick + ROUND_TICKS, self._on_round, None)
+        self._rounds.discard(tick)
         leaves = self._due_leaves.pop(tick, None)
         if leaves:
             self._speak_leaves(leaves)
@@ -705,7 +713,7 @@ class DeadlineWorld:
         fresh, due = fresh[order], due[order]
         starts = np.flatnonzero(np.diff(due, prepend=-1))
         for part, tick in zip(np.split(fresh, starts[1:]), due[starts].tolist(), strict=True):
-            self._due.setdefault(tick, []).append(part)
+            self._due.setdefault(self._round(tick), []).append(part)
 
     def _on_new_points(self, _: None) -> None:
         """Reference points change: what is known moves to the new ones, and leaves tell anew."""
@@ -714,7 +722,7 @@ class DeadlineWorld:
         self.tree.move_to_new_points(before, (self._created, self._points))
         self._after(CHANGE_SECONDS, self._on_new_points, None)
         rounds = round(REFRESH_SECONDS * TICKS_PER_SECOND / ROUND_TICKS)
-        for number in range(rounds):
+        for number in range(min(rounds, self.settings.nodes)):
             tick = -(-self._tick // ROUND_TICKS) * ROUND_TICKS + (number + 1) * ROUND_TICKS
             nodes = range(number, self.settings.nodes, rounds)
-            self._due_leaves.setdefault(tick, []).extend(nodes)
+            self._due_leaves.setdefault(self._round(tick), []).extend(nodes)
