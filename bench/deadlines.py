@@ -7,8 +7,8 @@ Laplace solvers with deadlines from tight to loose. *Kept* is the share of all 2
 PeerComp refuses what it cannot promise, so it also has the share of the accepted ones. EDF without
 reservations starts the ready task of the workflow with the earliest deadline on the fastest idle
 node. ADAGE and our own strategy run in the general simulator, all workflows as one, with the same
-shares of crashes and stragglers, drawn by that simulator. With ``--exact-seeds`` so many more seeds are tried with exact
-estimates and without faults, of which none may miss a deadline that was accepted.
+shares of crashes and stragglers, drawn by that simulator. With ``--exact-seeds`` so many more seeds
+are tried with exact estimates and without faults: then no accepted workflow may be late.
 """
 
 import argparse
