@@ -64,7 +64,7 @@ def pass_on(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
     if ask.hops > HOPS_MAX or not group.records:
         return [Send(ask.owner, NoHole(ask.key))]
     ask = replace(ask, hops=ask.hops + 1)
-    has_fallen = not ask.is_sure and ask.falls < FALLS  # whole, it is as likely to fall again
+    has_fallen = ask.falls < FALLS  # whole, it is likely to fall again
     chosen = None
     if not has_fallen:
         chosen = chosen_child(group.records, ask.wanted, now, is_sure=ask.is_sure)
