@@ -63,6 +63,20 @@ def test_workflows_that_cannot_be_promised_are_named(
     assert sentence in said.err
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--nodes", "0"), ("--minutes", "inf"), ("--after", "-1"), ("--priority", "nan"),
+     ("--load", "0"), ("--nodes", "3000000")],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused_in_one_sentence(
+    dataward: Dataward, option: str, value: str
+) -> None:
+    said = dataward("deadlines", option, value)
+
+    assert said.code == ExitCode.USAGE
+    assert f"{option} cannot be {value}" in said.err
+
+
 def test_peercomp_as_a_strategy_names_the_command(dataward: Dataward) -> None:
     said = dataward("simulate", "fork.json", "--strategy", "peercomp")
 

@@ -12,19 +12,23 @@ def deadlines_command(
         Argument(help="Workflows that arrive again and again; default: those of the paper."),
     ] = None,
     nodes: Annotated[int, Option(help="How many nodes.", min=1, max=2_000_000)] = 1000,
-    minutes: Annotated[float, Option(help="How long workflows arrive.", min=0.1)] = 60.0,
+    minutes: Annotated[
+        float, Option(help="How long workflows arrive.", min=0.1, max=100_000)
+    ] = 60.0,
     after: Annotated[
-        float, Option(help="Minutes to go on after that, for workflows to end.", min=0.0)
+        float,
+        Option(help="Minutes to go on after that, for workflows to end.", min=0.0, max=100_000),
     ] = 0.0,
     priority: Annotated[
         float,
         Option(
             help="Time that a workflow's owner would need alone, over time until its deadline.",
             min=0.01,
+            max=1000,
         ),
     ] = 1.1,
     load: Annotated[
-        float, Option(help="Work that arrives, over what all nodes can do.", min=0.001)
+        float, Option(help="Work that arrives, over what all nodes can do.", min=0.001, max=1000)
     ] = 1.0,
     seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
     json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
