@@ -22,7 +22,9 @@ from rich.console import Console
 
 HERE = Path(__file__).parent
 # They take long and measure no speed.
-WHEN_NAMED = frozenset({"fuzz", "mutants", "parts", "worst"})
+WHEN_NAMED = frozenset(
+    {"cluster_chaos", "cluster_truth", "deadlines", "fuzz", "mutants", "parts", "worst"}
+)
 
 
 def main() -> None:

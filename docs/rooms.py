@@ -26,6 +26,7 @@ PLACES = {
     "strategies": (3.2, 5, 1),
     "node": (3.2, 6, 1),
     "stores": (4.7, 6, 1),
+    "deadlines": (2.0, 6, 1),
     "plan": (2.8, 7, 1),
     "world": (4.0, 7, 1),
     "model": (1.65, 8, 4.3),

@@ -26,6 +26,7 @@ PUBLISHED = {
     "adage-3", "adage-4", "adage-5", "adage-6", "matrix-5", "matrix-6", "matrix-7", "matrix-8",
     "matrix-9", "matrix-11", "matrix-12", "matrix-13", "worker-1", "worker-5", "worker-6",
     "worker-7", "worker-8", "worker-9", "worker-10", "worker-table4",
+    "peercomp-6", "peercomp-growth", "peercomp-table2", "peercomp-traffic",
 }  # fmt: skip
 
 
@@ -34,6 +35,9 @@ LENGTHS = {
     "completion_seconds": 101,
     "read_by_at_least": len(READERS),
     "together": 1000,
+    "sent_peaks": 101,
+    "received_peaks": 101,
+    **{f"allocation_{kind}": 101 for kind in range(8)},
 }
 
 

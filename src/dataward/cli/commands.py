@@ -14,6 +14,7 @@ COMMANDS = {
     "bound": "Compute the MATRIX paper's bound on any scheduler.",
     "convert": "Write any workflow file as WfFormat.",
     "simulate": "Run a workflow on simulated machines.",
+    "deadlines": "Simulate workflows that are promised in time.",
     "strategies": "List the ways to schedule, and their papers.",
     "reproduce": "Repeat the papers' experiments.",
     "trace": "Turn a run's events into a trace for Perfetto.",

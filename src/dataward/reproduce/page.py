@@ -12,6 +12,7 @@ PAPERS = {
     "adage": "ADAGE",
     "matrix": "MATRIX",
     "worker": "Worker-centric scheduling",
+    "peercomp": "PeerComp",
 }
 
 

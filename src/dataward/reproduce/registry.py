@@ -16,6 +16,10 @@ from dataward.reproduce import (
     matrix_11,
     matrix_12,
     matrix_13,
+    peercomp_6,
+    peercomp_growth,
+    peercomp_table2,
+    peercomp_traffic,
     worker_1,
     worker_5,
     worker_6,
@@ -33,6 +37,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         adage_3, adage_4, adage_5, adage_6,
         matrix_5, matrix_6, matrix_7, matrix_8, matrix_9, matrix_11, matrix_12, matrix_13,
         worker_1, worker_5, worker_6, worker_7, worker_table4, worker_8, worker_9, worker_10,
+        peercomp_6, peercomp_growth, peercomp_table2, peercomp_traffic,
     )
 }  # fmt: skip
 ALL = "all"

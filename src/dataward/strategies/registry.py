@@ -34,6 +34,8 @@ def strategies_named(names: str) -> list[Strategy]:
 
 def strategy_named(name: str) -> Strategy:
     """The strategy of that name. Raises a SettingError that lists all names."""
+    if name == "peercomp":  # it admits many workflows, and schedules none by itself
+        raise SettingError("PeerComp's deadlines have a command of their own: dataward deadlines")
     if name not in STRATEGIES:
         raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
     return STRATEGIES[name]

@@ -1,0 +1,203 @@
+"""The submission role of a node: has a workflow promised, stage by stage, and then confirmed.
+
+All handlers take what has happened and return what must be sent. A workflow is accepted only when
+every node has said that its booking is confirmed; if one cannot be had, all are released.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from dataward.deadlines.frames import Allocation, awaited, frames_of_stage
+from dataward.deadlines.reservations import Promise, WantedSlots
+
+
+class AskKey(NamedTuple):
+    """Names a request: tasks ``low`` to ``high`` of a sequence. A cut gives two keys from one."""
+
+    workflow: int
+    sequence: int
+    attempt: int
+    low: int
+    high: int
+
+
+class AskFor(NamedTuple):
+    key: AskKey
+    wanted: WantedSlots
+
+
+class BookingRef(NamedTuple):
+    """A booking of a node, by the node's own number."""
+
+    node: int
+    number: int
+
+
+class ConfirmAt(NamedTuple):
+    booking: BookingRef
+    key: AskKey
+
+
+class ReleaseAt(NamedTuple):
+    node: int
+    key: AskKey
+
+
+SubmissionOrder = AskFor | ConfirmAt | ReleaseAt
+
+
+class SubmissionState(Enum):
+    ASKING = "asking"
+    CONFIRMING = "confirming"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class WorkflowSubmission:
+    """One workflow on its way to a promise."""
+
+    number: int
+    allocation: Allocation
+    attempts_max: int = 3  # of a request that nobody has answered
+    state: SubmissionState = SubmissionState.ASKING
+    stage: int = 0
+    bookings: dict[AskKey, BookingRef] = field(default_factory=dict)
+    unconfirmed: set[AskKey] = field(default_factory=set)
+    unreleased: dict[tuple[AskKey, int], None] = field(default_factory=dict)  # and at which node
+    _attempts: dict[int, int] = field(default_factory=dict)  # of each sequence asked for
+    _left: dict[int, int] = field(default_factory=dict)  # tasks without a promise
+    _silences: int = 0
+
+    def begin(self) -> list[SubmissionOrder]:
+        return self._ask_stage()
+
+    def on_reserved(
+        self, key: AskKey, booking: BookingRef, promises: Sequence[Promise]
+    ) -> list[SubmissionOrder]:
+        """A node has reserved tasks. Answers to requests that are over free that node again."""
+        if self.bookings.get(key) == booking:
+            return []
+        if not self._is_open(key):
+            return [self._release(key, booking.node)]
+        self.bookings[key] = booking
+        tasks = self.allocation.outline.sequences[key.sequence]
+        for task, promise in zip(tasks[key.low : key.high], promises, strict=True):
+            self.allocation.promise(task, *promise)
+        self._left[key.sequence] -= key.high - key.low
+        if any(self._left[s] for s in self.allocation.outline.stages[self.stage]):
+            return []
+        self.stage += 1
+        if self.stage < self.allocation.outline.width:
+            return self._ask_stage()
+        self.state = SubmissionState.CONFIRMING
+        self.unconfirmed = set(self.bookings)
+        return [ConfirmAt(booking, key) for key, booking in self.bookings.items()]
+
+    def on_refused(self, key: AskKey) -> list[SubmissionOrder]:
+        """Nobody can serve a request, or a piece of it, as far as the tree knows now.
+
+        What is known of holes is some seconds old, and a hole that another request was sent after
+        counts as taken. So the owner asks again after a while (`on_silence`), and gives up if the
+        last attempt was in vain.
+        """
+        if not self._is_open(key) or self._attempts[key.sequence] < self.attempts_max:
+            return []
+        return self._give_up()
+
+    def on_silence(self, now: float) -> list[SubmissionOrder]:
+        """What to say again after a while without answers.
+
+        A booking that nobody confirms is at a node that is gone: then the workflow is refused.
+        Releases are repeated until the last booking is over.
+        """
+        if self.state is SubmissionState.ASKING:
+            return self._ask_again()
+        if self.state is SubmissionState.CONFIRMING:
+            self._silences += 1
+            if self._silences > self.attempts_max:
+                return self._give_up()
+            return [ConfirmAt(self.bookings[key], key) for key in sorted(self.unconfirmed)]
+        if now > self.allocation.deadline:
+            self.unreleased = {}
+        return [ReleaseAt(node, key) for key, node in self.unreleased]
+
+    def on_confirmed(self, key: AskKey, booking: BookingRef) -> None:
+        if self.state is SubmissionState.CONFIRMING and self.bookings.get(key) == booking:
+            self.unconfirmed.discard(key)
+            if not self.unconfirmed:
+                self.state = SubmissionState.ACCEPTED
+
+    def on_expired(self, key: AskKey, booking: BookingRef) -> list[SubmissionOrder]:
+        """A booking was gone when it was to be confirmed."""
+        waits = self.state is SubmissionState.CONFIRMING and key in self.unconfirmed
+        return self._give_up() if waits and self.bookings.get(key) == booking else []
+
+    def on_released(self, key: AskKey, node: int) -> None:
+        self.unreleased.pop((key, node), None)
+
+    def on_lost_node(self, node: int) -> list[SubmissionOrder]:
+        """A node with bookings is gone before the workflow was accepted."""
+        for key in [key for key, at in self.unreleased if at == node]:
+            del self.unreleased[key, node]
+        is_over = self.state in (SubmissionState.ACCEPTED, SubmissionState.REFUSED)
+        is_here = any(booking.node == node for booking in self.bookings.values())
+        return self._give_up() if is_here and not is_over else []
+
+    def _is_open(self, key: AskKey) -> bool:
+        """Whether an answer to this request is still waited for."""
+        if self.state is not SubmissionState.ASKING or self._left.get(key.sequence, 0) == 0:
+            return False
+        is_current = self._attempts[key.sequence] == key.attempt
+        others = [k for k in self.bookings if k.sequence == key.sequence]
+        return is_current and all(k.high <= key.low or key.high <= k.low for k in others)
+
+    def _ask_stage(self, only: Sequence[int] | None = None) -> list[SubmissionOrder]:
+        """Ask for the sequences of the stage, or for some of them once more."""
+        outline = self.allocation.outline
+        stage = outline.stages[self.stage]
+        orders: list[SubmissionOrder] = []
+        for sequence, frame in zip(
+            stage, frames_of_stage(self.allocation, self.stage), strict=True
+        ):
+            if only is not None and sequence not in only:
+                continue
+            tasks = outline.sequences[sequence]
+            attempt = self._attempts.get(sequence, 0) + 1
+            self._attempts[sequence] = attempt
+            self._left[sequence] = len(tasks)
+            work = [outline.work[task] for task in tasks]
+            flags = awaited(self.allocation, tasks)
+            wanted = WantedSlots(work, frame, flags, self.allocation.pace)
+            orders.append(AskFor(AskKey(self.number, sequence, attempt, 0, len(tasks)), wanted))
+        return orders
+
+    def _ask_again(self) -> list[SubmissionOrder]:
+        """Ask once more for the stage's sequences that are not all reserved, from their start."""
+        missing = [s for s in self.allocation.outline.stages[self.stage] if self._left[s]]
+        if any(self._attempts[sequence] >= self.attempts_max for sequence in missing):
+            return self._give_up()
+        orders: list[SubmissionOrder] = []
+        for key in [key for key in self.bookings if key.sequence in missing]:
+            orders.append(self._release(key, self.bookings.pop(key).node))
+            for task in self.allocation.outline.sequences[key.sequence]:
+                self.allocation.withdraw(task)
+        return [*orders, *self._ask_stage(missing)]
+
+    def _give_up(self) -> list[SubmissionOrder]:
+        self.state = SubmissionState.REFUSED
+        booked, self.bookings, self.unconfirmed = self.bookings, {}, set()
+        return [self._release(key, booking.node) for key, booking in booked.items()]
+
+    def _release(self, key: AskKey, node: int) -> ReleaseAt:
+        """Free a booking; until its node has said that it is free, this is said again."""
+        self.unreleased[key, node] = None
+        return ReleaseAt(node, key)
+
+
+def cut_key(key: AskKey, count: int) -> tuple[AskKey, AskKey]:
+    """The names of two pieces of a request, the first with so many tasks."""
+    middle = key.low + count
+    return key._replace(high=middle), key._replace(low=middle)

@@ -1,0 +1,177 @@
+"""Bookings of one node and submissions of one owner, message by message."""
+
+from dataward.deadlines.frames import Allocation, outline_of
+from dataward.deadlines.local_schedule import Frame
+from dataward.deadlines.reservations import EXPIRY_SECONDS, Booking, ExecutionRole, WantedSlots
+from dataward.deadlines.submission import (
+    AskFor,
+    AskKey,
+    BookingRef,
+    ConfirmAt,
+    ReleaseAt,
+    SubmissionState,
+    WorkflowSubmission,
+    cut_key,
+)
+from plan.dags import a_workflow
+
+LONG = WantedSlots([600.0], Frame(0.0, 2000.0), [False])
+
+
+def test_a_booking_that_is_not_confirmed_expires_and_leaves_nothing() -> None:
+    role = ExecutionRole()
+    role.reserve("r", LONG, 0.0)
+
+    assert not role.expire(EXPIRY_SECONDS)
+    assert role.expire(EXPIRY_SECONDS + 1)
+
+    assert role.queue == []
+    assert not role.confirm("r", 1, EXPIRY_SECONDS + 1)
+
+
+def test_two_requests_never_get_the_same_hole() -> None:
+    role = ExecutionRole()
+    tight = WantedSlots([600.0], Frame(0.0, 1000.0), [False])
+
+    assert role.reserve("one", tight, 0.0) is not None
+    assert role.reserve("two", tight, 0.0) is None
+    role.release("one")
+    assert role.reserve("two", tight, 0.0) is not None
+
+
+def test_a_repeated_request_gets_the_same_booking() -> None:
+    role = ExecutionRole()
+
+    assert role.reserve("r", LONG, 0.0) is role.reserve("r", LONG, 5.0)
+    assert len(role.queue) == 1
+
+
+def test_a_late_confirmation_does_not_confirm_a_later_booking() -> None:
+    role = ExecutionRole()
+    role.reserve("r", LONG, 0.0)
+    role.release("r")
+    role.reserve("r", LONG, 1.0)  # the request came once more
+
+    assert not role.confirm("r", 1, 2.0)
+    assert role.confirm("r", 2, 2.0)
+
+
+def test_only_confirmed_tasks_start() -> None:
+    role = ExecutionRole(speed=2.0)
+    role.reserve("r", LONG, 0.0)
+    assert role.start_next(0.0, lambda request, place: True) is None
+    role.confirm("r", 1, 1.0)
+
+    slot = role.start_next(1.0, lambda request, place: True)
+
+    assert slot is not None
+    assert slot.task == ("r", 0)
+    assert role.free_from == 301.0
+
+
+def test_a_confirmed_booking_is_freed_when_its_time_is_over() -> None:
+    role = ExecutionRole()
+    role.reserve("r", LONG, 0.0)
+    role.confirm("r", 1, 0.0)
+
+    assert not role.expire(2000.0)
+    assert role.expire(2000.1)
+
+
+# --- the owner -----------------------------------------------------------------------------------
+
+FORK_JOIN = a_workflow(("f", 10, ""), ("a", 10, "f"), ("b", 10, "f"), ("j", 10, "ab"))
+
+
+def a_submission() -> tuple[WorkflowSubmission, AskFor]:
+    submission = WorkflowSubmission(1, Allocation(outline_of(FORK_JOIN), 0.0, 90.0))
+    (ask,) = submission.begin()
+    assert isinstance(ask, AskFor)
+    return submission, ask
+
+
+def booked(ask: AskFor, number: int = 1) -> Booking:
+    role = ExecutionRole(bookings_made=number - 1)
+    booking = role.reserve(ask.key, ask.wanted, 0.0)
+    assert booking is not None
+    return booking
+
+
+def test_a_stage_is_asked_for_when_the_one_before_is_reserved_and_all_is_then_confirmed() -> None:
+    submission, first = a_submission()
+    (second,) = submission.on_reserved(first.key, BookingRef(5, 1), booked(first).promises)
+    assert isinstance(second, AskFor)
+    assert second.wanted.frame == Frame(30.0, 80.0)
+
+    orders = submission.on_reserved(second.key, BookingRef(6, 1), booked(second).promises)
+    assert orders == [
+        ConfirmAt(BookingRef(5, 1), first.key),
+        ConfirmAt(BookingRef(6, 1), second.key),
+    ]
+
+    submission.on_confirmed(first.key, BookingRef(5, 1))
+    assert submission.state is SubmissionState.CONFIRMING
+    assert submission.on_silence(1.0) == [ConfirmAt(BookingRef(6, 1), second.key)]
+    submission.on_confirmed(second.key, BookingRef(6, 1))
+    assert submission.state is SubmissionState.ACCEPTED
+
+
+def test_a_refusal_releases_all_that_was_reserved_until_nodes_say_so() -> None:
+    submission, first = a_submission()
+    (second,) = submission.on_reserved(first.key, BookingRef(5, 1), booked(first).promises)
+    assert isinstance(second, AskFor)
+
+    for _ in range(2):  # it is asked for once more
+        assert submission.on_refused(second.key) == []
+        (second,) = submission.on_silence(1.0)
+        assert isinstance(second, AskFor)
+    assert submission.on_refused(second.key) == [ReleaseAt(5, first.key)]
+    assert submission.state is SubmissionState.REFUSED
+    assert submission.on_silence(1.0) == [ReleaseAt(5, first.key)]
+    submission.on_released(first.key, 5)
+    assert submission.on_silence(2.0) == []
+
+
+def test_a_second_node_that_reserved_the_same_is_released() -> None:
+    submission, first = a_submission()
+    submission.on_reserved(first.key, BookingRef(5, 1), booked(first).promises)
+
+    orders = submission.on_reserved(first.key, BookingRef(8, 1), booked(first).promises)
+
+    assert orders == [ReleaseAt(8, first.key)]
+    assert submission.bookings[first.key] == BookingRef(5, 1)
+
+
+def test_pieces_of_a_request_count_together() -> None:
+    submission, first = a_submission()
+    promises = booked(first).promises
+    one, two = cut_key(first.key, 1)
+
+    assert submission.on_reserved(two, BookingRef(6, 1), promises[1:]) == []
+    assert len(submission.on_reserved(one, BookingRef(5, 1), promises[:1])) == 1
+
+
+def test_a_request_without_an_answer_is_made_again_and_then_given_up() -> None:
+    submission, first = a_submission()
+    one, _ = cut_key(first.key, 1)
+    submission.on_reserved(one, BookingRef(5, 1), booked(first).promises[:1])
+
+    release, again = submission.on_silence(6.0)
+
+    assert release == ReleaseAt(5, one)
+    assert isinstance(again, AskFor)
+    assert again.key == AskKey(1, 0, 2, 0, 3)
+    assert again.wanted == first.wanted
+    assert len(submission.on_silence(12.0)) == 1
+    submission.on_silence(18.0)
+    assert submission.state is SubmissionState.REFUSED
+
+
+def test_a_booking_that_expired_before_it_was_confirmed_ends_the_promise() -> None:
+    submission = WorkflowSubmission(1, Allocation(outline_of(a_workflow(("a", 10, ""))), 0.0, 50.0))
+    (ask,) = submission.begin()
+    assert isinstance(ask, AskFor)
+    submission.on_reserved(ask.key, BookingRef(5, 1), booked(ask).promises)
+
+    assert submission.on_expired(ask.key, BookingRef(5, 1)) == [ReleaseAt(5, ask.key)]
+    assert submission.state is SubmissionState.REFUSED

@@ -1,0 +1,152 @@
+"""The tree of peers: balanced, complete and truthful again after whatever has happened."""
+
+import pytest
+
+from dataward.deadlines.group import ParentLink, accepts
+from dataward.deadlines.local_schedule import Frame
+from dataward.deadlines.reservations import ExecutionRole, WantedSlots
+from dataward.deadlines.submission import SubmissionState
+from dataward.deadlines.tree_messages import HIGHEST, LOWEST, GroupView, Stamp
+from deadlines.tree_world import TreeWorld, Weather, chaos
+from plan.dags import a_workflow
+
+
+def a_tree(peers: int, seed: int = 0) -> TreeWorld:
+    world = TreeWorld(seed)
+    for _ in range(peers):
+        world.add_peer()
+        world.run(2 * world.random.random())
+    world.run(60.0)
+    return world
+
+
+@pytest.mark.parametrize("peers", [1, 2, 5, 8, 20, 60])
+def test_a_tree_that_grows_is_balanced_and_knows_all_holes(peers: int) -> None:
+    world = a_tree(peers)
+
+    world.check_tree()
+    world.check_summaries()
+
+
+def test_every_peer_hosts_at_most_two_groups_in_a_tree_at_rest() -> None:
+    world = a_tree(40)
+
+    assert max(len(peer.groups) for peer in world.peers.values()) <= 2
+
+
+def test_peers_that_come_in_the_order_of_their_addresses_make_a_balanced_tree() -> None:
+    world = TreeWorld(1)
+    for address in range(30):
+        world.add_peer(address)
+        world.run(1.0)
+    world.run(60.0)
+
+    world.check_tree()
+
+
+def test_the_tree_survives_the_host_of_its_root() -> None:
+    world = a_tree(12)
+
+    world.crash(world.root().host)
+    world.settle()
+
+    world.check_tree()
+    world.check_summaries()
+
+
+def test_two_halves_that_lost_each_other_become_one_tree_again() -> None:
+    world = a_tree(12)
+    world.weather = Weather(sides={address: address % 2 for address in world.peers})
+    world.run(120.0)
+    with pytest.raises(AssertionError):
+        world.check_tree()
+
+    world.settle()
+
+    world.check_tree()
+
+
+def test_a_request_climbs_to_where_a_hole_is() -> None:
+    world = a_tree(16)
+    owner = min(world.peers)
+    for address, peer in world.peers.items():
+        if address != max(world.peers):
+            peer.role.free_from = 1e6
+    world.run(20.0)
+
+    number = world.submit(owner, a_workflow(("a", 600, "")), world.now + 7200.0)
+    world.run(10.0)
+
+    submission = world.peers[owner].submissions[number]
+    assert submission.state is SubmissionState.ACCEPTED
+    assert [booking.node for booking in submission.bookings.values()] == [max(world.peers)]
+
+
+def test_a_request_that_nobody_can_serve_comes_back_from_the_root() -> None:
+    world = a_tree(16)
+    owner = min(world.peers)
+
+    number = world.submit(owner, a_workflow(("a", 7200, "")), world.now + 600.0)
+    world.run(3.0)
+    assert world.peers[owner].submissions[number].state is SubmissionState.ASKING
+    world.run(20.0)  # it is asked for three times
+
+    assert world.peers[owner].submissions[number].state is SubmissionState.REFUSED
+
+
+def test_a_sequence_is_served_in_two_pieces_where_no_hole_holds_it() -> None:
+    world = a_tree(8)
+    owner = min(world.peers)
+    hour = 3600.0
+    for place, peer in enumerate(world.peers.values()):
+        # Half of the nodes have two hours now, the other half have two hours later.
+        free, until = (5.0, 7.1) if place % 2 else (0.0, 2.0)
+        peer.role = ExecutionRole(free_from=world.now + free * hour)
+        frame = Frame(world.now + until * hour, world.now + (until + 31) * hour)
+        booking = peer.role.reserve("long", WantedSlots([31 * hour - 1], frame, [False]), world.now)
+        assert booking is not None
+        assert peer.role.confirm("long", booking.number, world.now)
+    world.run(10.0)
+    chain = a_workflow(("x", 1.1 * hour, ""), ("y", 0.4 * hour, "x"), ("z", 0.7 * hour, "y"))
+
+    number = world.submit(owner, chain, world.now + 9 * hour)
+    world.run(20.0)
+
+    submission = world.peers[owner].submissions[number]
+    assert submission.state is SubmissionState.ACCEPTED
+    assert sorted((key.low, key.high) for key in submission.bookings) == [(0, 1), (1, 3)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_all_is_in_order_again_after_chaos(seed: int) -> None:
+    chaos(seed)
+
+
+def test_workflows_are_promised_in_the_midst_of_it() -> None:
+    accepted = [
+        s for seed in range(100, 106) for p in chaos(seed).peers.values() for s in p.accepted
+    ]
+
+    assert len(accepted) >= 4
+
+
+# --- whom to follow ------------------------------------------------------------------------------
+
+
+def a_view(group: int = 1, version: int = 5, host: int = 7, turn: int = 3) -> GroupView:
+    return GroupView(
+        (group, 1), 1, Stamp(version, host), turn, [], 9, LOWEST, HIGHEST, None, (group, 1), host
+    )
+
+
+def test_a_child_follows_the_newest_word_of_its_group_and_a_later_group() -> None:
+    link = ParentLink(a_view(), heard=0.0)
+
+    assert accepts(None, a_view(), 0.0)
+    assert not accepts(link, a_view(), 1.0)
+    assert accepts(link, a_view(turn=4), 1.0)
+    assert not accepts(link, a_view(version=4, turn=9), 1.0)
+    assert accepts(link, a_view(host=8, turn=0), 1.0)
+    assert not accepts(link, a_view(group=2, version=5, host=8), 1.0)
+    assert accepts(link, a_view(group=2, version=6), 1.0)
+    assert accepts(link, a_view(group=2, version=1), 100.0)  # the host has been silent for long

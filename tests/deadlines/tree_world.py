@@ -1,0 +1,259 @@
+"""Peers under a virtual clock, with messages that are lost, late and repeated."""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from dataward.deadlines.frames import Allocation, outline_of
+from dataward.deadlines.group import LEAST, MOST, PERIOD_SECONDS, HostedGroup
+from dataward.deadlines.peer import Peer
+from dataward.deadlines.reservations import ExecutionRole
+from dataward.deadlines.submission import SubmissionState
+from dataward.deadlines.summary import summed
+from dataward.deadlines.tree_messages import Send
+from dataward.model.builder import WorkflowBuilder
+from dataward.model.workflow import Workflow
+
+QUIET_SECONDS = 400.0  # until everything has settled, whatever went wrong before
+
+
+@dataclass
+class Weather:
+    """How messages fare. Peers of different sides of a partition do not hear each other."""
+
+    lost: float = 0.0
+    repeated: float = 0.0
+    late: float = 0.0
+    sides: dict[int, int] = field(default_factory=dict)
+
+    def passes(self, source: int, target: int) -> bool:
+        return self.sides.get(source, 0) == self.sides.get(target, 0)
+
+
+class TreeWorld:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now = 0.0
+        self.peers: dict[int, Peer] = {}
+        self.weather = Weather()
+        self.workflows = 0
+        self._events: list[Any] = []
+        self._count = 0
+
+    def add_peer(self, address: int | None = None) -> Peer:
+        """A peer that joins by way of another one; the first begins the tree."""
+        if address is None:
+            address = self.random.choice([a for a in range(1000) if a not in self.peers])
+        contacts = sorted(self.peers)
+        role = ExecutionRole(speed=self.random.choice((0.5, 1.0, 2.0)), free_from=self.now)
+        peer = Peer(address, Random(self.random.random()), role, orphan_since=self.now)
+        if contacts:
+            peer.contacts = [self.random.choice(contacts)]
+        else:
+            peer.found_tree(self.now)
+        self.peers[address] = peer
+        self._put(self.now + self.random.random() * PERIOD_SECONDS, "tick", address)
+        return peer
+
+    def crash(self, address: int) -> None:
+        del self.peers[address]
+
+    def leave(self, address: int) -> None:
+        self._send(address, self.peers[address].leave(self.now))
+        del self.peers[address]
+
+    def submit(self, owner: int, workflow: Workflow, deadline: float) -> int:
+        self.workflows += 1
+        allocation = Allocation(outline_of(workflow), self.now, deadline, lag_seconds=1.0)
+        self._send(owner, self.peers[owner].submit(self.workflows, allocation, self.now))
+        return self.workflows
+
+    def run(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._events and self._events[0][0] <= until:
+            self.now, _, kind, target, message = heappop(self._events)
+            peer = self.peers.get(target)
+            if peer is None:
+                continue
+            if kind == "tick":
+                self._send(target, peer.tick(self.now))
+                self._put(self.now + PERIOD_SECONDS, "tick", target)
+            else:
+                self._send(target, peer.receive(message, self.now))
+                peer.role.check_invariants(self.now)
+        self.now = until
+
+    def _send(self, source: int, sends: list[Send]) -> None:
+        random, weather = self.random, self.weather
+        for target, message in sends:
+            for _ in range(2 if random.random() < weather.repeated else 1):
+                is_lost = random.random() < weather.lost and source != target
+                if is_lost or not weather.passes(source, target):
+                    continue
+                delay = 4.0 * random.random() if random.random() < weather.late else 0.05
+                self._put(self.now + delay * (0.5 + random.random()), "message", target, message)
+
+    def _put(self, at: float, kind: str, target: int, message: Any = None) -> None:
+        self._count += 1
+        heappush(self._events, (at, self._count, kind, target, message))
+
+    # --- what must be true when nothing has gone wrong for a while ---
+
+    def settle(self) -> None:
+        """Nothing goes wrong for a while, and who knows only dead peers is told of a living one."""
+        self.weather = Weather()
+        for peer in self.peers.values():
+            peer.meet(self.random.choice(sorted(self.peers)))
+        self.run(QUIET_SECONDS)
+
+    def root(self) -> HostedGroup:
+        roots = [g for peer in self.peers.values() for g in peer.groups.values() if g.is_root]
+        assert len(roots) == 1, f"{len(roots)} roots"
+        return roots[0]
+
+    def check_tree(self) -> None:
+        """Balanced, ordered by address, with every living peer in it once, and no group beside."""
+        seen: list[tuple[int, int]] = []  # (depth, hosted groups)
+        leaves: list[int] = []
+        depths: set[int] = set()
+
+        def walk(group: HostedGroup, depth: int) -> None:
+            seen.append(group.id)
+            least = LEAST if not group.is_root or len(self.peers) > 1 else 1
+            assert least <= len(group.records) <= MOST, f"{len(group.records)} children"
+            for record in group.records:
+                if group.level == 1:
+                    leaves.append(record.child.host)
+                    depths.add(depth)
+                    link = self.peers[record.child.host].link
+                    assert link is not None
+                    assert link.view.group == group.id
+                else:
+                    below = self.peers[record.child.host].groups[record.child.key]
+                    assert below.level == group.level - 1
+                    walk(below, depth + 1)
+
+        walk(self.root(), 1)
+        assert leaves == sorted(self.peers), f"{leaves} for {sorted(self.peers)}"
+        assert len(depths) == 1
+        hosted = [g for peer in self.peers.values() for g in peer.groups]
+        assert sorted(hosted) == sorted(seen), "a group beside the tree"
+        assert max(depths) <= max(1, np.ceil(np.log2(max(len(leaves), 2))))
+
+    def check_summaries(self) -> None:
+        """After a period for each level, every group knows exactly what its leaves have."""
+        for _ in range(self.root().level + 1):
+            self._period_at_once()
+
+        def check(group: HostedGroup) -> list[int]:
+            below: list[int] = []
+            for record in group.records:
+                host = self.peers[record.child.host]
+                below += (
+                    [host.address] if group.level == 1 else check(host.groups[record.child.key])
+                )
+            true = summed(self.peers[a].summary(self.now) for a in below)
+            assert (group.summary() == true).all()
+            assert group.leaves == len(below)
+            return below
+
+        check(self.root())
+
+    def _period_at_once(self) -> None:
+        """Every peer speaks once, lowest level first heard, while the clock stands still."""
+        for address in sorted(self.peers):
+            for target, message in self.peers[address].tick(self.now):
+                if target in self.peers:
+                    self.peers[target].receive(message, self.now)
+
+    def check_reservations(self) -> None:
+        """Every booking is wanted by its owner; no booking of a living node is missing."""
+        for address, peer in self.peers.items():
+            peer.role.expire(self.now)
+            peer.role.check_invariants(self.now)
+            for key, booking in peer.role.booked.items():
+                owners = [p for p in self.peers.values() if key.workflow in p.submissions]
+                if not owners:
+                    continue  # the owner is gone; the booking ends with its time
+                submission = owners[0].submissions[key.workflow]
+                assert booking.is_confirmed, "an unconfirmed booking has not expired"
+                assert submission.state is SubmissionState.ACCEPTED, "a booking nobody wants"
+                assert submission.bookings[key] == (address, booking.number), (
+                    "two nodes are booked for one request"
+                )
+        for peer in self.peers.values():
+            for submission in peer.accepted:
+                for key, (node, _) in submission.bookings.items():
+                    tasks = submission.allocation.outline.sequences[key.sequence]
+                    end = submission.allocation.latest_ends[tasks[key.high - 1]]
+                    if node in self.peers and end >= self.now:
+                        assert key in self.peers[node].role.booked, "a promise was forgotten"
+
+
+def a_small_workflow(random: Random) -> Workflow:
+    """A chain, a fork-join or a bag, of tasks of a few minutes."""
+    builder = WorkflowBuilder()
+    kind, count = random.choice(("chain", "fork", "bag")), random.randint(1, 5)
+    for place in range(count):
+        after = [f"t{place - 1}"] if kind == "chain" and place else []
+        if kind == "fork" and place:
+            after = ["t0"] if place < count - 1 or count < 3 else [f"t{p}" for p in range(1, place)]
+        builder.task(f"t{place}", runtime_seconds=random.uniform(60, 400), after=after)
+    return builder.build()
+
+
+def weather_of(random: Random) -> Weather:
+    return Weather(
+        lost=random.choice((0.0, 0.05, 0.2)),
+        repeated=random.choice((0.0, 0.1)),
+        late=random.choice((0.0, 0.1)),
+    )
+
+
+def chaos(seed: int, rounds: int = 2) -> TreeWorld:
+    """Peers that join, leave, crash and lose each other while workflows are asked for.
+
+    After each round nothing goes wrong for a while, and then everything must be in order.
+    """
+    world = TreeWorld(seed)
+    random = world.random
+    for _ in range(random.randint(2, 24)):
+        world.add_peer()
+        world.run(3 * random.random())
+    world.run(30.0)
+    for _ in range(rounds):
+        world.weather = weather_of(random)
+        for _ in range(random.randint(1, 8)):
+            _something_happens(world)
+            world.run(random.choice((0.1, 1.0, 5.0, 20.0)))
+        world.settle()
+        world.check_tree()
+        world.check_summaries()
+        world.check_reservations()
+    return world
+
+
+def _something_happens(world: TreeWorld) -> None:
+    random, living = world.random, sorted(world.peers)
+    what = random.choice(("join", "leave", "crash", "crashes", "partition", "submit", "submit"))
+    if what == "join":
+        world.add_peer()
+    elif what == "leave" and len(living) > 1:
+        world.leave(random.choice(living))
+    elif what == "crash" and len(living) > 1:
+        world.crash(random.choice(living))
+    elif what == "crashes":
+        for address in random.sample(living, len(living) // 3):
+            world.crash(address)
+    elif what == "partition":
+        world.weather.sides = {address: random.randint(0, 1) for address in living}
+        world.run(random.choice((2.0, 10.0, 60.0)))
+        world.weather.sides = {}
+    elif what == "submit":
+        workflow = a_small_workflow(random)
+        loose = random.choice((1.0, 2.0, 5.0))
+        deadline = world.now + loose * float(workflow.runtime_seconds.sum())
+        world.submit(random.choice(living), workflow, deadline)
