@@ -32,7 +32,7 @@ from dataward.node.outbox import Outbox
 from dataward.node.patrol import ShardPatrol
 from dataward.sim.campaign import impatient, run_trial
 from dataward.sim.faults import FaultPlan
-from dataward.sim.healing import Healing, HealingTally, Trouble
+from dataward.sim.healing import Healing, HealingTally, SeenTrouble
 from dataward.sim.healing_bounds import BOUNDS, HealedRun, check_healing
 from dataward.sim.invariants import InvariantBroken
 from dataward.sim.simulation import Simulation
@@ -203,7 +203,7 @@ def test_totals_add_up() -> None:
 
 
 def a_run(healing: Healing, **trouble: int) -> HealedRun:
-    return HealedRun(healing, Trouble(**trouble), tasks=10, nodes=4, renewal_seconds=5.0)
+    return HealedRun(healing, SeenTrouble(**trouble), tasks=10, nodes=4, renewal_seconds=5.0)
 
 
 def test_everything_that_is_counted_has_a_bound() -> None:

@@ -5,25 +5,28 @@ from pathlib import Path
 import pytest
 
 from dataward.errors import SettingError
-from dataward.stores.address import Address, read_address, warnings_about
+from dataward.stores.address import ServerAddress, read_address, warnings_about
 from dataward.stores.connection import connect
 
 
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("valkey://a.b", Address("a.b")),
-        ("redis://a.b:1234/", Address("a.b", 1234)),
-        ("valkey://a.b/3", Address("a.b", db=3)),
-        ("valkey://:p%40ss%2F@a.b", Address("a.b", password="p@ss/")),
-        ("valkey://me:secret@[::1]:7000", Address("::1", 7000, username="me", password="secret")),
-        ("valkeys://a.b", Address("a.b", tls=True)),
-        ("rediss://u:p@a.b:1/0", Address("a.b", 1, username="u", password="p", tls=True)),
-        ("unix:///run/a%20b.sock", Address(path="/run/a b.sock")),
-        ("unix://:secret@/run/s", Address(path="/run/s", password="secret")),
+        ("valkey://a.b", ServerAddress("a.b")),
+        ("redis://a.b:1234/", ServerAddress("a.b", 1234)),
+        ("valkey://a.b/3", ServerAddress("a.b", db=3)),
+        ("valkey://:p%40ss%2F@a.b", ServerAddress("a.b", password="p@ss/")),
+        (
+            "valkey://me:secret@[::1]:7000",
+            ServerAddress("::1", 7000, username="me", password="secret"),
+        ),
+        ("valkeys://a.b", ServerAddress("a.b", tls=True)),
+        ("rediss://u:p@a.b:1/0", ServerAddress("a.b", 1, username="u", password="p", tls=True)),
+        ("unix:///run/a%20b.sock", ServerAddress(path="/run/a b.sock")),
+        ("unix://:secret@/run/s", ServerAddress(path="/run/s", password="secret")),
     ],
 )
-def test_a_url_names_a_server(url: str, address: Address) -> None:
+def test_a_url_names_a_server(url: str, address: ServerAddress) -> None:
     assert read_address(url) == address
 
 

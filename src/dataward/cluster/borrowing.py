@@ -30,7 +30,7 @@ from dataward.cluster.call_wire import (
     CallsBack,
     CallsMade,
     DropValues,
-    Leaving,
+    HostLeaves,
     LoanOver,
     NeedsMissing,
     Outgoing,
@@ -285,7 +285,7 @@ class ClusterLender:
         """The host itself looks after the calls."""
 
     def _on_message(self, line: HostLine, message: ToCaller) -> None:
-        if isinstance(message, Leaving):
+        if isinstance(message, HostLeaves):
             line.is_leaving = True
             return
         slot = self.slots.get(TaskId(f"slot{message.slot}"))

@@ -130,11 +130,11 @@ class LoanOver(msgspec.Struct, frozen=True, array_like=True, tag=15):
     broken: str = ""
 
 
-class Leaving(msgspec.Struct, frozen=True, array_like=True, tag=16):
+class HostLeaves(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """The host lends no more slots."""
 
 
-ToCaller = SlotReady | CallsMade | CallsBack | NeedsMissing | LoanOver | Leaving
+ToCaller = SlotReady | CallsMade | CallsBack | NeedsMissing | LoanOver | HostLeaves
 
 encode_messages = msgspec.msgpack.Encoder().encode
 decode_to_host = msgspec.msgpack.Decoder(list[ToHost]).decode

@@ -26,7 +26,7 @@ from dataward.cluster.call_wire import (
     CallMade,
     DropValues,
     EndLoan,
-    Leaving,
+    HostLeaves,
     LoanOver,
     MakeBundle,
     Need,
@@ -151,7 +151,7 @@ class Lending:
 
     async def leave(self) -> None:
         self._is_leaving = True
-        self.put(Leaving())
+        self.put(HostLeaves())
         for loan in self._loans.values():
             loan.end()
         while self._loans:

@@ -18,7 +18,7 @@ _HEAD = Struct(f"!{DIGEST_BYTES}sq")
 _LIST = msgspec.msgpack.Decoder(list[DigestBytes])
 
 
-class Frame(NamedTuple):
+class FileFrame(NamedTuple):
     """A file of a batch; ``size_bytes`` may be ABSENT or ALONE, with no content."""
 
     digest: str
@@ -46,10 +46,10 @@ def frame_head(digest: str, size_bytes: int) -> bytes:
     return _HEAD.pack(bytes.fromhex(digest), size_bytes)
 
 
-async def next_frame(stream: ByteStream, digest: str, content_bytes_max: int) -> Frame:
+async def next_frame(stream: ByteStream, digest: str, content_bytes_max: int) -> FileFrame:
     """Raises TransferFailed if it is of another file or too large, and IncompleteReadError."""
     found, size_bytes = _HEAD.unpack(await stream.readexactly(_HEAD.size))
     if found.hex() != digest or not ALONE <= size_bytes <= content_bytes_max:
         raise TransferFailed(f"a frame of {size_bytes} bytes came for {found.hex()}")
     content = await stream.readexactly(size_bytes) if size_bytes > 0 else b""
-    return Frame(digest, size_bytes, content)
+    return FileFrame(digest, size_bytes, content)

@@ -14,7 +14,7 @@ import aiohttp
 from dataward.live.arriving import Arriving
 from dataward.live.credentials import Credentials, Role
 from dataward.live.downloads import Downloads
-from dataward.live.file_frames import Frame, decoded_digests, encoded_digests, next_frame
+from dataward.live.file_frames import FileFrame, decoded_digests, encoded_digests, next_frame
 from dataward.live.node_server import mail_path
 from dataward.live.served_files import CHUNK_BYTES, FILES_PATH, SMALL_BYTES
 from dataward.model.ids import NodeId
@@ -158,7 +158,7 @@ class PeerClient:
 
     async def fetch_batch(
         self, source: NodeId, digests: Sequence[str]
-    ) -> AsyncGenerator[Frame, None]:
+    ) -> AsyncGenerator[FileFrame, None]:
         """Small files, in the order of their digests; their contents are still to be checked.
 
         Raises, also midway, TransferFailed if the node says no, and one of `BROKEN` if it says

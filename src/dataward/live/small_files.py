@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from dataward.live.depot_disk import Place
-from dataward.live.file_frames import ABSENT, ALONE, Frame
+from dataward.live.file_frames import ABSENT, ALONE, FileFrame
 from dataward.live.peer_client import BROKEN, PeerClient
 from dataward.live.sandbox import FROM_ELSEWHERE
 from dataward.live.served_files import BATCH_MAX, CHUNK_BYTES
@@ -30,7 +30,7 @@ class _Wanted:
 @dataclass(frozen=True, slots=True)
 class _Came:
     wanted: _Wanted
-    frame: Frame
+    frame: FileFrame
 
 
 class SmallFiles:
@@ -133,7 +133,7 @@ def _write_all(came: list[_Came]) -> list[Place | TransferFailed | DiskFull | No
     return [_written(one.wanted, one.frame) for one in came]
 
 
-def _written(wanted: _Wanted, frame: Frame) -> Place | TransferFailed | DiskFull | None:
+def _written(wanted: _Wanted, frame: FileFrame) -> Place | TransferFailed | DiskFull | None:
     """Where the file is now, or why it is not there; None if it must be asked for alone."""
     if frame.size_bytes == ALONE:
         return None

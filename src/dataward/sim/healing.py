@@ -71,7 +71,7 @@ class Healing:
 
 
 @dataclass
-class Trouble:
+class SeenTrouble:
     """What was done to a run: the reasons it may have had to heal."""
 
     crashes: int = 0
@@ -118,7 +118,7 @@ class HealingTally:
         self.simulation = simulation
         self.healing = Healing()
         self.reopened: set[TaskId] = set()
-        self._trouble = Trouble()
+        self._trouble = SeenTrouble()
         self._began: dict[tuple[TaskId, int], int] = {}
         self._open: dict[AttemptId, AttemptBegan] = {}
         self._over: set[AttemptId] = set()
@@ -156,7 +156,7 @@ class HealingTally:
         simulation.kernel.call_at(LOOK_SECONDS, self._look)
 
     @property
-    def trouble(self) -> Trouble:
+    def trouble(self) -> SeenTrouble:
         """What happened so far."""
         interference = self.simulation.interference
         self._trouble.lost_messages = interference.lost_messages

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import inf
 
-from dataward.sim.healing import Healing, Trouble
+from dataward.sim.healing import Healing, SeenTrouble
 from dataward.sim.invariants import InvariantBroken
 
 ASKED_AGAIN_SECONDS = 20.0  # the longest pause between two questions of a node without work
@@ -20,7 +20,7 @@ class HealedRun:
     """What a run healed and suffered, and the measures of the run that bounds are made of."""
 
     healing: Healing
-    trouble: Trouble
+    trouble: SeenTrouble
     tasks: int
     nodes: int
     renewal_seconds: float

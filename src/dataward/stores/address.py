@@ -22,7 +22,7 @@ _FORMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """One server: at a host's port, or at the path of a socket of this machine."""
 
     host: str = ""
@@ -56,7 +56,7 @@ class Address:
         return options
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> ServerAddress:
     """The server that a URL names. Raises SettingError with a sentence that has no password."""
     try:
         parts = urlsplit(url)
@@ -73,11 +73,11 @@ def read_address(url: str) -> Address:
         path = unquote(parts.path)
         if parts.hostname or not path.startswith("/") or parts.query:
             raise _wrong("after unix:// comes the whole path of a socket")
-        return Address(path=path, username=username, password=password)
+        return ServerAddress(path=path, username=username, password=password)
     if not parts.hostname:
         raise _wrong("it names no host")
     files = _files(parts, is_allowed=scheme in _WITH_TLS)
-    return Address(
+    return ServerAddress(
         parts.hostname,
         PORT if port is None else port,
         username=username,

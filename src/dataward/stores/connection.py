@@ -24,7 +24,7 @@ from valkey.exceptions import (
 )
 
 from dataward.errors import SettingError
-from dataward.stores.address import Address, read_address
+from dataward.stores.address import ServerAddress, read_address
 from dataward.world import StoreUnavailable
 
 SLOTS = 16384
@@ -68,7 +68,7 @@ class Moved(Exception):  # noqa: N818 - it is followed
 class Server:
     """One server: a few connections for calls, and one more for each wait."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self.address = address
         options = {**address.options(), "socket_connect_timeout": CONNECT_SECONDS}
         self._calls = Valkey(**options, socket_timeout=ANSWER_SECONDS)
@@ -133,7 +133,7 @@ class Connection:
     connection; whoever made it closes it.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self._seed = Server(address)
         self._servers = {(address.host, address.port): self._seed}
         self._guides = [self._seed]  # to be asked who has which slot, the best first
