@@ -126,6 +126,19 @@ def test_a_large_value_goes_to_the_node_that_needs_it_and_to_the_caller(executor
     assert value.result(SECONDS).sum() == SIZE
 
 
+def test_a_call_is_made_where_the_value_is_that_it_needs(executor, cluster, tmp_path):
+    both_nodes(executor, tmp_path)  # so that both have lent their slots
+    values = [executor.submit(np.full, SIZE, i, np.uint8) for i in range(4)]
+    for value in values:
+        value.exception(SECONDS)
+
+    for value in values:
+        node, total = executor.submit(node_and_sum, value).result(SECONDS)
+        assert node == cluster.pid_of(value.kept.maker)
+        assert total % SIZE == 0
+    assert [len(value.kept.holders) for value in values] == [1] * 4
+
+
 def test_values_that_nobody_can_ask_for_leave_the_nodes(executor, cluster):
     def stored() -> int:
         files = cluster.path.glob("depots/*/calls/*/*")
