@@ -309,6 +309,19 @@ def big_value():
     return bytes(SIZE)
 
 
+def test_the_values_of_a_node_that_is_drained_go_elsewhere(doomed):
+    with Executor(access=doomed.submit_access) as executor:
+        value = executor.submit(big_value)
+        value.exception(SECONDS)
+        maker = value.kept.maker
+
+        doomed.ask(lambda visitor: visitor.drain(maker))
+
+        assert eventually(lambda: maker not in value.kept.holders)
+        assert executor.submit(len, value).result(SECONDS) == SIZE
+        assert len(value.result(SECONDS)) == SIZE
+
+
 def test_a_node_that_joins_is_used(doomed, tmp_path):
     with Executor(access=doomed.submit_access) as executor:
         gates = [Gate(directory) for name in "ab" if (directory := tmp_path / name).mkdir() is None]
