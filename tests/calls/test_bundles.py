@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataward.calls.bundles import Bundler, BundleSettings, Item, Pace
+from dataward.calls.bundles import Bundler, BundleSettings, Item, Pace, PreferredNode
 
 SETTINGS = BundleSettings(calls_max=40)
 
@@ -196,3 +196,25 @@ def test_those_that_are_gone_are_passed_over():
 
     assert machine.send() == items[4:]
     assert machine.send() == []
+
+
+# --- calls that need large values ----------------------------------------------------------------
+
+
+def test_a_call_waits_for_the_node_that_has_its_value_as_long_as_moving_it_would_take():
+    homes = {1: PreferredNode("n1", 5.0), 2: PreferredNode("n2", 9.0)}
+    bundler = Bundler(2, preferred_of=lambda item: homes.get(item.number))
+    pace = Pace()
+    pace.learn(1, 0.0001)
+    for number in (1, 2, 3):
+        bundler.add(Item(number, pace), [])
+
+    def numbers(node, now):
+        return [item.number for item in bundler.next_bundle(node, now)]
+
+    assert numbers("n2", 0.0) == [2], "first what is at home there"
+    assert numbers("n2", 0.0) == [3], "then what is at home nowhere"
+    assert numbers("n2", 4.9) == []
+    assert (bundler.waiting(), bundler.next_leave()) == (1, 5.0)
+    assert numbers("n2", 5.0) == [1]
+    assert (bundler.waiting(), bundler.next_leave()) == (0, None)

@@ -126,6 +126,19 @@ def test_a_large_value_goes_to_the_node_that_needs_it_and_to_the_caller(executor
     assert value.result(SECONDS).sum() == SIZE
 
 
+def test_a_call_is_made_where_the_value_is_that_it_needs(executor, cluster, tmp_path):
+    both_nodes(executor, tmp_path)  # so that both have lent their slots
+    values = [executor.submit(np.full, SIZE, i, np.uint8) for i in range(4)]
+    for value in values:
+        value.exception(SECONDS)
+
+    for value in values:
+        node, total = executor.submit(node_and_sum, value).result(SECONDS)
+        assert node == cluster.pid_of(value.kept.maker)
+        assert total % SIZE == 0
+    assert [len(value.kept.holders) for value in values] == [1] * 4
+
+
 def test_values_that_nobody_can_ask_for_leave_the_nodes(executor, cluster):
     def stored() -> int:
         files = cluster.path.glob("depots/*/calls/*/*")
@@ -294,6 +307,19 @@ def test_a_value_that_only_a_killed_node_had_is_lost_and_says_so(doomed):
 
 def big_value():
     return bytes(SIZE)
+
+
+def test_the_values_of_a_node_that_is_drained_go_elsewhere(doomed):
+    with Executor(access=doomed.submit_access) as executor:
+        value = executor.submit(big_value)
+        value.exception(SECONDS)
+        maker = value.kept.maker
+
+        doomed.ask(lambda visitor: visitor.drain(maker))
+
+        assert eventually(lambda: maker not in value.kept.holders)
+        assert executor.submit(len, value).result(SECONDS) == SIZE
+        assert len(value.result(SECONDS)) == SIZE
 
 
 def test_a_node_that_joins_is_used(doomed, tmp_path):

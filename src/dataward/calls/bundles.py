@@ -5,12 +5,17 @@ for each other. Nobody says beforehand how long calls take, so each function is 
 call is sent alone, later bundles grow while they take less than ``target_seconds``. A call whose
 unfinished dependencies are all in the bundle joins it: a chain or a small tree is then one bundle.
 A call that turns out slow is noticed by `dispatcher`, which gives back the calls behind it.
+
+A call that needs a large value waits for a slot of the node that has the value, for as long as
+moving the value would take; then any slot may have it.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import ceil
+from typing import NamedTuple
 
 from dataward.live.call_pipes import TICKETS_MAX
 from dataward.node.lead import believed
@@ -43,10 +48,17 @@ class Pace:
         self.largest = max(self.largest, calls)
 
 
+class PreferredNode(NamedTuple):
+    """A call should be made at ``node``, unless it has waited for that until ``until``."""
+
+    node: str
+    until: float
+
+
 class Item:
     """A call as the bundler sees it."""
 
-    __slots__ = ("dependants", "gone", "is_out", "missing", "number", "pace")
+    __slots__ = ("dependants", "gone", "is_out", "missing", "number", "pace", "preferred")
 
     def __init__(self, number: int, pace: Pace) -> None:
         self.number = number
@@ -54,6 +66,7 @@ class Item:
         self.missing = 0  # dependencies that have not finished
         self.dependants: list[Item] | None = None
         self.is_out = False  # in a bundle that was sent
+        self.preferred: PreferredNode | None = None  # once it is ready
         self.gone = False  # finished, or cancelled, or a dependency failed: not to be made
 
 
@@ -106,7 +119,11 @@ class Bundler:
 
     slots: int
     settings: BundleSettings = field(default_factory=BundleSettings)
-    ready: "deque[Item]" = field(default_factory=deque)
+    preferred_of: Callable[[Item], PreferredNode | None] = lambda item: (
+        None
+    )  # asked when a call becomes ready
+    ready: "deque[Item]" = field(default_factory=deque)  # to be made anywhere
+    at_home: "dict[str, deque[Item]]" = field(default_factory=dict)  # at this node, if it can be
 
     def add(self, item: Item, needs: Iterable[Item]) -> None:
         """Add a call; ``needs`` are the unfinished calls whose results it takes."""
@@ -116,15 +133,28 @@ class Bundler:
                 need.dependants = []
             need.dependants.append(item)
         if not item.missing:
-            self.ready.append(item)
+            self._line_of(item).append(item)
 
-    def next_bundle(self) -> list[Item]:
-        """Calls in an order in which they can be made; empty if none is ready.
+    def waiting(self) -> int:
+        """How many calls are ready."""
+        return len(self.ready) + sum(map(len, self.at_home.values()))
+
+    def all_ready(self) -> Iterable[Item]:
+        return chain(self.ready, *self.at_home.values())
+
+    def _line_of(self, item: Item) -> "deque[Item]":
+        item.preferred = self.preferred_of(item)
+        if item.preferred is None:
+            return self.ready
+        return self.at_home.setdefault(item.preferred.node, deque())
+
+    def next_bundle(self, node: str = "", now: float = 0.0) -> list[Item]:
+        """Calls for a slot of this node, in an order in which they can be made; or no calls.
 
         A bundle takes only a share of the ready calls, so that no slot idles while another has a
         queue.
         """
-        ready = self.ready
+        ready = self._line_for(node, now)
         share = ceil(len(ready) / (self.slots * self.settings.ahead))
         draft = BundleDraft(self.settings)
         while ready and share > 0 and draft.has_room_for(ready[0]):
@@ -136,12 +166,34 @@ class Bundler:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
         return draft.items
 
+    def _line_for(self, node: str, now: float) -> "deque[Item]":
+        """The calls that are at home at this node; else those without a home; else a late one's."""
+        own = self.at_home.get(node)
+        if own:
+            return own
+        if not self.ready:
+            for line in self.at_home.values():
+                if line and line[0].preferred is not None and line[0].preferred.until <= now:
+                    return line
+        return self.ready
+
+    def next_leave(self) -> float | None:
+        """When the first call has waited long enough for its own node; None if none does."""
+        return min(
+            (
+                line[0].preferred.until
+                for line in self.at_home.values()
+                if line and line[0].preferred
+            ),
+            default=None,
+        )
+
     def finished(self, item: Item) -> None:
         """Record that a call has a result; calls that waited for no other are now ready."""
         for child in item.dependants or ():
             child.missing -= 1
             if not child.missing and not child.gone and not child.is_out:
-                self.ready.append(child)
+                self._line_of(child).append(child)
         item.dependants = None
 
     def give_back(self, items: Sequence[Item]) -> None:
@@ -149,7 +201,7 @@ class Bundler:
         for item in reversed(items):
             item.is_out = False
             if not item.missing:
-                self.ready.appendleft(item)
+                self._line_of(item).appendleft(item)
 
 
 def _take(seed: Item, draft: BundleDraft) -> None:

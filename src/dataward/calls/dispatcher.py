@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataward.calls.arguments import PendingCall
-from dataward.calls.bundles import Bundler, BundleSettings, Item
+from dataward.calls.bundles import Bundler, BundleSettings, Item, PreferredNode
 from dataward.calls.directory import CallDirectory
 from dataward.calls.future import CallFuture, StoredResult, error_of
 from dataward.calls.lender import MakeLender
@@ -18,6 +18,7 @@ from dataward.errors import ProcessDiedError, TimeLimitError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.call_results import Result
 
+MOVE_BYTES_PER_SECOND = 100e6  # about what one link of 1 Gbps brings
 TRIES_MAX = 3  # how often a call is given to processes that die before they begin with it
 
 
@@ -40,7 +41,8 @@ class Dispatcher:
         self._settings = settings
         self._sent = 0
         self.lender = settings.make_lender(kernel, self, directory)
-        self._bundler = Bundler(self.lender.capacity)
+        self._bundler = Bundler(self.lender.capacity, preferred_of=self._preferred_of)
+        self._is_timed = False  # whether `work` will be set when a call has waited long enough
 
     async def start(self) -> None:
         await self.lender.start()
@@ -56,7 +58,9 @@ class Dispatcher:
     @property
     def is_idle(self) -> bool:
         """Whether no call waits or is under way."""
-        return not self._bundler.ready and not any(s.bundles for s in self.lender.slots.values())
+        return not self._bundler.waiting() and not any(
+            s.bundles for s in self.lender.slots.values()
+        )
 
     async def finish(self) -> None:
         """Give the lent slots back."""
@@ -116,7 +120,7 @@ class Dispatcher:
     def _unfinished(self) -> Iterator[PendingCall]:
         """Every call that waits, and those under way."""
         seen: set[int] = set()
-        stack: list[Item] = list(self._bundler.ready)
+        stack: list[Item] = list(self._bundler.all_ready())
         for slot in self.lender.slots.values():
             stack += slot.calls()
         while stack:
@@ -131,26 +135,58 @@ class Dispatcher:
 
     async def send(self) -> None:
         """Give bundles to the slots, until all have enough to do; borrow more slots if need be."""
-        self._bundler.slots = max(1, self.lender.capacity)
-        while self._bundler.ready:
-            slot = self._slot_with_room()
-            if slot is None or slot.bundles:
-                await self.lender.borrow(len(self._bundler.ready))
-            if slot is None:
+        bundler = self._bundler
+        bundler.slots = max(1, self.lender.capacity)
+        while waiting := bundler.waiting():
+            slots = self._slots_with_room()
+            if not slots or slots[0].bundles:
+                await self.lender.borrow(waiting)
+            for slot in slots:
+                items = bundler.next_bundle(slot.node, self._kernel.now())
+                if items:
+                    break
+            else:
+                if bundler.waiting() < waiting:
+                    continue  # calls that were gone are out of the way now
+                self._wake_in_time()
                 return
-            calls = self._started(self._bundler.next_bundle())
+            calls = self._started(items)
             if calls and not self._give(slot, calls):
                 self.put_back(calls)
                 return
 
-    def _slot_with_room(self) -> LentSlot | None:
-        """The slot with the fewest bundles; no call should wait where another one takes long."""
+    def _slots_with_room(self) -> list[LentSlot]:
+        """The slots, with the fewest bundles first; no call should wait where one takes long."""
         slots = [
             slot
             for slot in self.lender.slots.values()
             if slot.is_ready and not slot.is_slow and slot.bundles < BundleSettings().ahead
         ]
-        return min(slots, key=lambda slot: slot.bundles) if slots else None
+        return sorted(slots, key=lambda slot: slot.bundles)
+
+    def _preferred_of(self, item: Item) -> PreferredNode | None:
+        """The node that has the largest value which a call needs, and how long to wait for it."""
+        assert isinstance(item, PendingCall)
+        if not item.needs:
+            return None
+        values = [n.kept for n in item.needs if isinstance(n.kept, StoredResult) and n.kept.home]
+        if not values:
+            return None
+        largest = max(values, key=lambda value: value.size_bytes)
+        moving_seconds = largest.size_bytes / MOVE_BYTES_PER_SECOND
+        return PreferredNode(largest.home, self._kernel.now() + moving_seconds)
+
+    def _wake_in_time(self) -> None:
+        """See to it that `send` is called when a call has waited long enough for its own node."""
+        until = self._bundler.next_leave()
+        if until is not None and not self._is_timed:
+            self._is_timed = True
+            self._kernel.spawn(self._wake_at(until), "wake")
+
+    async def _wake_at(self, until: float) -> None:
+        await self._kernel.sleep(max(0.0, until - self._kernel.now()))
+        self._is_timed = False
+        self.work.set()
 
     def _started(self, items: Sequence[Item]) -> list[PendingCall]:
         """The calls to be made, without those just cancelled and those that depend on them."""

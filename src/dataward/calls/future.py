@@ -40,6 +40,15 @@ class StoredResult(ABC):
         """The file in which a runner process finds the result."""
 
     @property
+    def home(self) -> str:
+        """The node at which the result can be read without moving it; '' if it is any node."""
+        return ""
+
+    @property
+    def size_bytes(self) -> int:
+        return 0
+
+    @property
     def loss(self) -> BaseException | None:
         """Why the result is no longer to be had, if that is so."""
         return None

@@ -27,16 +27,19 @@ from dataward.cluster.call_wire import (
     HEARTBEAT_SECONDS,
     MESSAGE_BYTES_MAX,
     BorrowSlot,
+    BringValues,
     CallsBack,
     CallsMade,
     DropValues,
     HostLeaves,
     LoanOver,
+    Need,
     NeedsMissing,
     Outgoing,
     SlotReady,
     ToCaller,
     ValueName,
+    ValuesBrought,
     decode_to_caller,
 )
 from dataward.cluster.lending import PYTHON
@@ -98,6 +101,7 @@ class ClusterLender:
         self._context = settings.access.credentials.client_context()
         self._values: WeakValueDictionary[ValueName, RemoteValue] = WeakValueDictionary()
         self._dropped: deque[tuple[ValueName, list[NodeId]]] = deque()
+        self._moving: set[ValueName] = set()  # from hosts that leave
         self._lent = 0
         self._to_meet = kernel.flag()  # set while more calls wait than can be made
         self._is_over = False
@@ -287,6 +291,10 @@ class ClusterLender:
     def _on_message(self, line: HostLine, message: ToCaller) -> None:
         if isinstance(message, HostLeaves):
             line.is_leaving = True
+            self._kernel.spawn(self._move_out(line), f"move out of {line.member.node}")
+            return
+        if isinstance(message, ValuesBrought):
+            self._on_brought(line, message)
             return
         slot = self.slots.get(TaskId(f"slot{message.slot}"))
         if not isinstance(slot, RemoteSlot):
@@ -316,6 +324,31 @@ class ClusterLender:
             self._owner.put_back([*begun, *back])
 
     # --- values ----------------------------------------------------------------------------------
+
+    async def _move_out(self, line: HostLine) -> None:
+        """Have the values that only a leaving host has brought to others; then let it go."""
+        node = line.member.node
+        while any(slot.node == node for slot in self.slots.values()):
+            await self._kernel.sleep(RETRY_SECONDS)
+        others = [other for other in self._lines.values() if not other.is_leaving]
+        alone = [value for value in list(self._values.values()) if value.holders == [node]]
+        for number, value in enumerate(alone if others else ()):
+            other = others[number % len(others)]
+            value.holders.append(other.member.node)
+            self._moving.add(value.name)
+            other.outgoing.put(BringValues((Need(value.name, value.file.digest, (node,)),)))
+        names = {value.name for value in alone}
+        del alone
+        while names & self._moving and node in self._lines:
+            await self._kernel.sleep(RETRY_SECONDS)
+        await line.socket.close()
+
+    def _on_brought(self, line: HostLine, message: ValuesBrought) -> None:
+        self._moving.difference_update(message.names)
+        for name in message.missed:
+            value = self._values.get(name)
+            if value is not None:
+                value.on_gone(line.member.node, "it could not be moved to another node")
 
     def on_new_value(self, value: RemoteValue) -> None:
         self._values[value.name] = value

@@ -7,10 +7,11 @@ slot, the bundle and the place in the bundle, numbers that occur once in an exec
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
+from dataward.live.call_pipes import TICKETS_MAX
 from dataward.model.ids import NodeId
 
 CALLS_PATH = "/calls"
@@ -56,7 +57,7 @@ class MakeBundle(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
     slot: int
     bundle: int
-    calls: int
+    calls: Annotated[int, msgspec.Meta(ge=1, le=TICKETS_MAX)]
     payload: bytes
     needs: tuple[Need, ...]
 
@@ -73,7 +74,13 @@ class EndLoan(msgspec.Struct, frozen=True, array_like=True, tag=4):
     slot: int
 
 
-ToHost = BorrowSlot | MakeBundle | DropValues | EndLoan
+class BringValues(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Bring these values in, since a node that has them leaves."""
+
+    needs: tuple[Need, ...]
+
+
+ToHost = BorrowSlot | MakeBundle | DropValues | EndLoan | BringValues
 
 # --- to the caller -------------------------------------------------------------------------------
 
@@ -131,10 +138,17 @@ class LoanOver(msgspec.Struct, frozen=True, array_like=True, tag=15):
 
 
 class HostLeaves(msgspec.Struct, frozen=True, array_like=True, tag=16):
-    """The host lends no more slots."""
+    """The host lends no more slots, and ends when the caller closes the connection."""
 
 
-ToCaller = SlotReady | CallsMade | CallsBack | NeedsMissing | LoanOver | HostLeaves
+class ValuesBrought(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """The host now has these values, but for those that were ``missed``."""
+
+    names: tuple[ValueName, ...]
+    missed: tuple[ValueName, ...]
+
+
+ToCaller = SlotReady | CallsMade | CallsBack | NeedsMissing | LoanOver | HostLeaves | ValuesBrought
 
 encode_messages = msgspec.msgpack.Encoder().encode
 decode_to_host = msgspec.msgpack.Decoder(list[ToHost]).decode
@@ -148,13 +162,10 @@ class Outgoing:
         self._send = send
         self._messages: list[ToHost | ToCaller] = []
         self._some = asyncio.Event()
-        self._none_left = asyncio.Event()
-        self._none_left.set()
 
     def put(self, message: ToHost | ToCaller) -> None:
         self._messages.append(message)
         self._some.set()
-        self._none_left.clear()
 
     async def run(self) -> None:
         """Send until it is cancelled. Raises ConnectionError if the other end is gone."""
@@ -163,9 +174,3 @@ class Outgoing:
             self._some.clear()
             messages, self._messages = self._messages, []
             await self._send(encode_messages(messages))
-            if not self._messages:
-                self._none_left.set()
-
-    async def flushed(self) -> None:
-        """Wait until everything has been sent."""
-        await self._none_left.wait()

@@ -23,6 +23,7 @@ from dataward.cluster.call_wire import (
     HEARTBEAT_SECONDS,
     MESSAGE_BYTES_MAX,
     BorrowSlot,
+    BringValues,
     CallMade,
     DropValues,
     EndLoan,
@@ -35,6 +36,7 @@ from dataward.cluster.call_wire import (
     ToCaller,
     ToHost,
     ValueName,
+    ValuesBrought,
     decode_to_host,
 )
 from dataward.cluster.loan import Loan
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+LEAVE_SECONDS = 60.0  # for which a host that is drained waits until its values are elsewhere
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -129,6 +132,7 @@ class Lending:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._one_ended = asyncio.Event()
         self._is_leaving = False
+        self._is_closed = asyncio.Event()
 
     async def serve(self) -> None:
         self._directory.mkdir(parents=True)
@@ -140,9 +144,10 @@ class Lending:
                     break
                 for each in decode_to_host(message.data):
                     self._on_message(each)
-        except (msgspec.MsgspecError, ValueError) as error:
-            log.warning("%s sent what is no message: %s", self.run, error)
+        except (msgspec.MsgspecError, ValueError, OSError) as error:
+            log.warning("%s sent what cannot be done: %s", self.run, error)
         finally:
+            self._is_closed.set()
             await self._end()
 
     async def _send(self) -> None:
@@ -157,7 +162,9 @@ class Lending:
         while self._loans:
             self._one_ended.clear()
             await self._one_ended.wait()
-        await self._outgoing.flushed()
+        with suppress(TimeoutError):  # the caller has values brought elsewhere
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._is_closed.wait()
 
     async def close(self) -> None:
         await self._socket.close()
@@ -204,6 +211,8 @@ class Lending:
                 self._make(message)
             case DropValues():
                 self._drop(message.names)
+            case BringValues(needs):
+                self._spawn(self._bring_all(needs))
             case EndLoan(slot) if slot in self._loans:
                 self._loans[slot].end()
 
@@ -284,6 +293,16 @@ class Lending:
             bringing = self._bringing[need.name] = self._track(self._fetch(need))
             bringing.add_done_callback(lambda _: self._bringing.pop(need.name))
         await asyncio.shield(bringing)
+
+    async def _bring_all(self, needs: Sequence[Need]) -> None:
+        missed = []
+        for need in needs:
+            try:
+                await self._bring(need)
+            except (TransferFailed, OSError) as error:
+                log.warning("%s: a value cannot be brought here: %s", self.run, error)
+                missed.append(need.name)
+        self.put(ValuesBrought(tuple(need.name for need in needs), tuple(missed)))
 
     async def _fetch(self, need: Need) -> None:
         path = str(self._directory / need.name.file_name)

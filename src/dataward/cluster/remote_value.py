@@ -75,6 +75,14 @@ class RemoteValue(StoredResult):
         return self._file
 
     @property
+    def home(self) -> str:
+        return next(iter(self.holders), "")
+
+    @property
+    def size_bytes(self) -> int:
+        return self._file.size_bytes
+
+    @property
     def loss(self) -> ValueLostError | None:
         return self._loss
 
