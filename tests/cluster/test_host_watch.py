@@ -1,10 +1,12 @@
 """A host whose process has ended is noticed by its closed connections, not by its lease."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from cluster.laptops import laptop_cluster
 from dataward import write_workflow
-from dataward.cluster.host_watch import watched_by
+from dataward.cluster.host_watch import HostWatch, watched_by
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.members import Member
@@ -25,6 +27,87 @@ def test_each_host_watches_the_next_two() -> None:
 
 def test_a_host_that_is_alone_watches_nobody() -> None:
     assert watched_by(NodeId("a"), members("a")) == []
+
+
+# --- one watch -----------------------------------------------------------------------------------
+
+
+class Other:
+    """Another host, of which only the connections matter."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.is_silent = False
+        self._connections: list[asyncio.StreamWriter] = []
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        self.asked.set()
+        if not self.is_silent:
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    async def start(self) -> Member:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        return Member(NodeId("b"), f"127.0.0.1:{port}", 1, 1, 1)
+
+    def end(self) -> None:
+        self._server.close()
+        for connection in self._connections:
+            connection.close()
+
+
+def watch_over(scene: Callable[[Other, Member, HostWatch], Awaitable[None]]) -> list[Member]:
+    """The members that a watch has found to be gone in this scene."""
+    gone: list[Member] = []
+
+    async def play() -> None:
+        async def on_gone(member: Member) -> None:
+            gone.append(member)
+
+        other, watch = Other(), HostWatch(NodeId("a"), None, on_gone, answer_seconds=0.5)
+        member = await other.start()
+        watch.follow([member])
+        try:
+            async with asyncio.timeout(30):
+                await other.asked.wait()
+                other.asked.clear()
+                await scene(other, member, watch)
+                while watch.is_asking or (watch.is_watching(member) and not gone):
+                    await asyncio.sleep(0)
+        finally:
+            await watch.close()
+            other.end()
+
+    asyncio.run(play())
+    return gone
+
+
+def test_a_host_that_ends_is_gone() -> None:
+    async def scene(other: Other, member: Member, watch: HostWatch) -> None:
+        other.end()
+
+    assert [member.node for member in watch_over(scene)] == ["b"]
+
+
+def test_a_host_whose_lease_ran_out_but_that_answers_is_not_gone() -> None:
+    async def scene(other: Other, member: Member, watch: HostWatch) -> None:
+        watch.follow([])
+        await other.asked.wait()
+
+    assert watch_over(scene) == []
+
+
+def test_a_host_whose_lease_ran_out_and_that_is_silent_is_gone() -> None:
+    async def scene(other: Other, member: Member, watch: HostWatch) -> None:
+        other.is_silent = True
+        watch.follow([])
+
+    assert [member.node for member in watch_over(scene)] == ["b"]
+
+
+# --- a cluster -----------------------------------------------------------------------------------
 
 
 def test_the_tasks_of_a_killed_node_are_taken_over_long_before_its_lease_ends(

@@ -87,6 +87,28 @@ def test_a_member_that_leaves_is_gone(play, registry):
     assert play(registry.members()) == [a_member("n2")]
 
 
+def test_a_member_that_was_seen_to_end_is_gone(play, registry):
+    play(registry.renew(a_member("n1"), LONG))
+    before = play(registry.news("", 0.0))
+
+    play(registry.drop(a_member("n1")))
+
+    assert play(registry.members()) == []
+    assert play(registry.news(before, 0.0)) != before
+
+
+def test_a_member_that_has_begun_again_is_not_gone(play, registry):
+    play(registry.renew(a_member("n1", incarnation=2), LONG))
+
+    play(registry.drop(a_member("n1", incarnation=1)))
+
+    assert play(registry.members()) == [a_member("n1", incarnation=2)]
+
+
+def test_a_server_process_stays_the_same_until_it_ends(play, registry):
+    assert play(registry.server_run()) == play(registry.server_run())
+
+
 def test_a_member_whose_lease_ran_out_is_gone(play, registry):
     play(registry.renew(a_member("n1"), SHORT))
     play(registry.renew(a_member("n2"), LONG))

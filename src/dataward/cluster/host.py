@@ -219,6 +219,7 @@ class Host:
             for over in done - {stop}:
                 over.result()  # raises what ended it
         finally:
+            self.stop()  # so that whoever watches this host is let go
             await self._watch.close()
             await self._lendings.close()
             for here in list(self.here.values()):
@@ -397,9 +398,10 @@ class Host:
         Should it live after all, it finds itself fenced, as if its lease had expired.
         """
         log.warning("%s has gone: nobody listens at %s", member.node, member.address)
+        before = self.parts.gone[member.node] = (member.incarnation + 1) * INCARNATIONS
         for here in self.here.values():
             if here.node is not None:
-                here.node.give_up(member.node, (member.incarnation + 1) * INCARNATIONS)
+                here.node.give_up(member.node, before)
         with suppress(StoreUnavailable):  # last: the news of it may end this very watch
             await self.registry.drop(member)
 

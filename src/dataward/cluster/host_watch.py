@@ -3,12 +3,13 @@
 Each host keeps one silent connection open to each of the two members that come after it by name.
 The system closes a connection when the process at its other end is gone. If a new one is refused,
 nobody listens there any more: that member is gone. A whole machine that goes silent closes nothing:
-then its leases tell.
+its lease tells, and if it does not answer then either, it is gone.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import aiohttp
 
@@ -22,6 +23,7 @@ ALIVE_PATH = "/alive"
 WATCHED = 2  # so that one that is gone with its watcher is noticed too
 CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 5.0  # after a connection that could not be made, but was not refused
+ANSWER_SECONDS = 2.0  # for a member whose lease has run out: perhaps the store was away
 
 OnGone = Callable[[Member], Awaitable[None]]
 
@@ -35,27 +37,48 @@ def watched_by(node: NodeId, members: Sequence[Member]) -> list[Member]:
 class HostWatch:
     """``follow`` the members whenever they change. ``on_gone`` is awaited once for each end."""
 
-    def __init__(self, node: NodeId, credentials: Credentials | None, on_gone: OnGone) -> None:
+    def __init__(
+        self,
+        node: NodeId,
+        credentials: Credentials | None,
+        on_gone: OnGone,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._node = node
         self._credentials = credentials
         self._on_gone = on_gone
-        self._watches: dict[tuple[NodeId, str, int], asyncio.Task[None]] = {}
+        self._answer_seconds = answer_seconds
+        self._watches: dict[Member, asyncio.Task[None]] = {}
+        self._questions: set[asyncio.Task[None]] = set()  # to members that are none any more
         self._session: aiohttp.ClientSession | None = None
 
     def follow(self, members: Sequence[Member]) -> None:
-        wanted = {(m.node, m.address, m.incarnation): m for m in watched_by(self._node, members)}
-        for key in self._watches.keys() - wanted.keys():
-            self._watches.pop(key).cancel()
-        for key, member in wanted.items():
-            if key not in self._watches:
-                watch = self._watch(member)
-                self._watches[key] = asyncio.create_task(watch, name=f"watch {member.node}")
+        wanted = watched_by(self._node, members)
+        present = {member.node for member in members}
+        for member in [member for member in self._watches if member not in wanted]:
+            self._watches.pop(member).cancel()
+            if member.node not in present:
+                question = asyncio.create_task(self._ask(member), name=f"ask {member.node}")
+                self._questions.add(question)
+                question.add_done_callback(self._questions.discard)
+        for member in wanted:
+            if member not in self._watches:
+                watch = asyncio.create_task(self._watch(member), name=f"watch {member.node}")
+                self._watches[member] = watch
+
+    def is_watching(self, member: Member) -> bool:
+        return member in self._watches and not self._watches[member].done()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a member whose lease ran out may still answer."""
+        return bool(self._questions)
 
     async def close(self) -> None:
-        watches, self._watches = list(self._watches.values()), {}
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
+        tasks, self._watches = [*self._watches.values(), *self._questions], {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
 
@@ -73,8 +96,21 @@ class HostWatch:
             except (aiohttp.ClientError, OSError):
                 continue  # it broke off: whether the process has ended, the next try will tell
 
+    async def _ask(self, member: Member) -> None:
+        """Whether a member has gone whose lease has run out: it has if it does not answer."""
+        try:
+            async with asyncio.timeout(self._answer_seconds), self._connected(member):
+                return
+        except (aiohttp.ClientError, OSError):  # TimeoutError is one
+            await self._on_gone(member)
+
     async def _stay_connected(self, member: Member) -> None:
         """Return, or raise, when the connection ends."""
+        async with self._connected(member) as response:
+            await response.content.read()
+
+    @asynccontextmanager
+    async def _connected(self, member: Member) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._session is None:
             context = self._credentials.client_context() if self._credentials else True
             connector = aiohttp.TCPConnector(ssl=context, limit=0, force_close=True)
@@ -86,4 +122,4 @@ class HostWatch:
         async with self._session.get(
             url, timeout=timeout, server_hostname=name, raise_for_status=True
         ) as response:
-            await response.content.read()
+            yield response

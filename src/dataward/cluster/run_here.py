@@ -77,6 +77,8 @@ class HostParts:
     remember: Callable[[str, bytes], None]  # an outcome, for other runs
     spoil: Callable[[str], None]  # files of this content, in all runs here
     fetch_part: Callable[[str, Sequence[NodeId]], Awaitable[bytes]]
+    # Hosts that were seen to end, each with the first incarnation of its nodes that may be alive.
+    gone: dict[NodeId, int] = field(default_factory=dict)
     random: Random = field(default_factory=Random)
 
     def store_of(self, run: ClusterRun) -> ValkeyStore:
@@ -275,6 +277,8 @@ class RunHere:
         events = EventLog(directory.events)
         try:
             self.node.start()
+            for gone, before in parts.gone.items():
+                self.node.give_up(gone, before)  # it may have been here before this node was
             self._began.set()
             while not self._over.is_set():
                 self._write(events)
