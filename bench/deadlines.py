@@ -18,7 +18,6 @@ from math import inf
 from statistics import fmean
 
 import numpy as np
-from dataward.api.strategy import chosen_strategy
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +34,7 @@ from dataward.model.workflow import Workflow
 from dataward.plan.estimates import Estimates, as_estimated
 from dataward.sim.deadline_faults import Trouble, TroubledDeadlineWorld, drawn_trouble
 from dataward.sim.deadline_world import DeadlineSettings
+from dataward.strategies.choosing import chosen_strategy
 
 NODES, WORKFLOWS, SECONDS = 20, 24, 300.0
 APART_SECONDS = 5.0  # between two submissions, so that each finds what the one before has left

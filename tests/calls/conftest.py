@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.laptops import laptop_cluster
 from dataward import Executor
 from plain_place import a_plain_place
 
@@ -20,6 +19,9 @@ def executor(
         with Executor(slots=2) as executor:
             yield executor
     else:
+        pytest.importorskip("cryptography", reason="an interpreter without what clusters need")
+        from cluster.laptops import laptop_cluster
+
         with (
             laptop_cluster(tmp_path_factory.mktemp("lab"), 2) as cluster,
             Executor(access=cluster.submit_access) as executor,

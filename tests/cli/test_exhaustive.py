@@ -25,13 +25,16 @@ def some_fail(world: SmallWorld, faults: tuple[PointFault, ...] = ()) -> Tried:
 
 
 @pytest.mark.usefixtures("_few")
-def test_worlds_are_counted_by_the_kinds_of_their_faults(dataward: Dataward) -> None:
+def test_worlds_are_counted_by_the_kinds_of_their_faults(
+    dataward: Dataward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     said = dataward("seeds", "--exhaustive", "--world", "diamond,2", "--minutes", "0")
 
     assert said.code == ExitCode.OK
     lines = [line.split() for line in said.out.splitlines()]
     assert lines[0] == ["first", "alone", "call", "answer", "message", "double", "crash",
-                        "restart", "forget", "remove"]  # fmt: skip
+                        "restart", "forget", "remove", "leave", "join"]  # fmt: skip
     alone = [int(line[1]) for line in lines[1:-1]]
     assert [line[0] for line in lines[1:3]] == ["call", "answer"]
     assert sum(alone) == int(lines[-1][lines[-1].index("single") - 1])
