@@ -131,6 +131,7 @@ def _wrong_count(lists: Lists) -> None:
 
 def _silent_end(lists: Lists) -> None:
     del lists[N1][3]
+    lists[N2][3] = ended(4.1, C, "n2.1.2", AttemptOutcome.CANCELLED)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +189,20 @@ def test_a_commit_that_a_shard_forgot_may_be_told_again() -> None:
     lists[N1].insert(2, finished(2.9, A, "n1.1.1", (1 << 20) + 1))
 
     assert broken_promises(lists, PARENTS, an_end(generations={A: (1 << 20) + 1})) == []
+
+
+def test_an_attempt_that_its_node_calls_lost_may_have_won() -> None:
+    lists = a_history()
+    lists[N2][1] = ended(3, B, "n2.1.1", AttemptOutcome.LOST)
+
+    assert broken_promises(lists, PARENTS, an_end()) == []
+
+
+def test_an_attempt_that_was_cancelled_has_not_won() -> None:
+    lists = a_history()
+    lists[N2][1] = ended(3, B, "n2.1.1", AttemptOutcome.CANCELLED)
+
+    assert _matches("before its parent 'b'", broken_promises(lists, PARENTS, an_end())[0])
 
 
 def test_a_task_whose_outputs_were_lost_may_run_again() -> None:

@@ -5,7 +5,9 @@ task begins only after its parents have finished; nothing is lost; what was fetc
 committed, and what an undisturbed run makes.
 
 A host that is killed takes its last events with it: what it had not written yet. So an event may be
-missing if a host was cut off at about that time. An event that is there is never excused.
+missing if a host was cut off at about that time. A host that lost its lease while the store did not
+answer has not heard whether its last commits were in time: an attempt that it calls lost may have
+won. An event that is there is never excused.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,6 +78,7 @@ class _Told:
     finished: dict[TaskId, float] = field(default_factory=dict)  # when first
     begun: dict[AttemptId, TaskId] = field(default_factory=dict)
     failed: set[AttemptId] = field(default_factory=set)
+    perhaps: set[TaskId] = field(default_factory=set)  # finished, by an attempt called lost
     reopened: set[TaskId] = field(default_factory=set)
     closed: dict[tuple[TaskId, int], float] = field(default_factory=dict)
     again: dict[TaskId, str] = field(default_factory=dict)  # tasks that began though complete
@@ -87,6 +90,8 @@ class _Told:
         elif isinstance(event, AttemptEnded):
             if event.outcome is AttemptOutcome.FAILED:
                 self.failed.add(event.attempt)
+            elif event.outcome is AttemptOutcome.LOST:
+                self.perhaps.add(event.task)
         elif isinstance(event, TaskFinished):
             if event.state is TaskState.COMPLETE:
                 self._on_complete(event)
@@ -102,7 +107,8 @@ class _Told:
         if before != event.task:
             self._say(f"{event.attempt} began both {before!r} and {event.task!r}")
         for parent in self.parents.get(event.task, ()):
-            if parent not in self.finished and not self._may_be_unwritten(event.at):
+            is_told = parent in self.finished or parent in self.perhaps
+            if not is_told and not self._may_be_unwritten(event.at):
                 self._say(
                     f"{event.attempt} began {event.task!r} at {event.at:.3f} s, "
                     f"before its parent {parent!r} had finished"
@@ -140,7 +146,7 @@ class _Told:
         for task, state in final.states.items():
             if state is not TaskState.COMPLETE:
                 yield f"{task!r} is {state.value} in the end"
-            elif task not in self.finished and not self.cuts:
+            elif not (task in self.finished or task in self.perhaps or self.cuts):
                 yield f"{task!r} is complete in the end, yet no host told of it"
         for task, problem in self.again.items():
             if not _epoch(final.generations.get(task, 0)):  # else the store forgot that it was
