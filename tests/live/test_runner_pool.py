@@ -341,12 +341,12 @@ def an_order_for_calls(stem: str) -> tuple[CallerPipes, Order]:
 
 def test_a_run_that_has_been_lent_a_slot_is_told_when_another_run_waits_for_it(tmp_path) -> None:
     async def use(pool: RunnerPool) -> None:
-        waits: list[bool] = []
+        waits: list[float | None] = []
         pipes, calls = an_order_for_calls("one")
         started, wanted = asyncio.Event(), asyncio.Event()
 
         def on_waiting() -> None:
-            waits.append(pool.owes("calls"))
+            waits.append(pool.lead_seconds("calls"))
             wanted.set()
 
         pool.watch(on_waiting)
@@ -358,8 +358,8 @@ def test_a_run_that_has_been_lent_a_slot_is_told_when_another_run_waits_for_it(t
 
         assert (await lent).error == ""
         assert (await other).error == ""
-        assert waits == [True]
-        assert not pool.owes("calls")
+        assert waits == [0.0]
+        assert pool.lead_seconds("calls") is None
         pool.unwatch(on_waiting)
         pipes.close()
 
