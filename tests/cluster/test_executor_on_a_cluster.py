@@ -1,17 +1,20 @@
 """`dataward.Executor` on clusters of real processes; `tests/calls` has what all executors do."""
 
-import asyncio
 import gc
 import os
+import pickle
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
+from contextlib import contextmanager
 from pathlib import Path
 
-import aiohttp
 import numpy as np
 import pytest
 
@@ -19,7 +22,8 @@ from calls.gates import Gate
 from cluster.laptops import LaptopCluster, laptop_cluster
 from dataward import Executor, ProcessDiedError, ValueLostError, write_workflow
 from dataward.cluster.access import read_access
-from dataward.cluster.call_wire import CALLS_PATH
+from dataward.cluster.call_wire import CALLS_PATH, BorrowSlot, MakeBundle, encode_messages
+from dataward.cluster.lending import PYTHON
 from dataward.cluster.visitor import ClusterError
 from dataward.errors import SettingError
 from dataward.live.credentials import Role
@@ -367,23 +371,73 @@ def test_who_may_only_look_may_make_no_calls(cluster):
         Executor(access=cluster.laptop.directory.access_file("read"))
 
 
+@contextmanager
+def a_connection(cluster: LaptopCluster) -> Iterator[ssl.SSLSocket]:
+    """To the first node, by somebody who may submit and has no executor."""
+    context = read_access(cluster.submit_access).credentials.client_context()
+    host, port = (cluster.path / "contacts" / "n1").read_text().strip().split(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=SECONDS) as plain,
+        context.wrap_socket(plain, server_hostname=Role.NODE.value) as connection,
+    ):
+        yield connection
+
+
+def upgrade(python: str) -> bytes:
+    """A request to become a websocket."""
+    lines = (
+        f"GET {CALLS_PATH}?python={python} HTTP/1.1",
+        "Host: node",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {b64encode(bytes(16)).decode()}",
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
 def test_another_version_of_python_is_refused(cluster):
-    async def refusal() -> tuple[int, str]:
-        access = read_access(cluster.submit_access)
-        address = next((cluster.path / "contacts").iterdir()).read_text().strip()
-        connector = aiohttp.TCPConnector(ssl=access.credentials.client_context())
-        async with (
-            aiohttp.ClientSession(connector=connector) as session,
-            session.get(
-                f"https://{address}{CALLS_PATH}?python=2.7", server_hostname=Role.NODE.value
-            ) as response,
-        ):
-            return response.status, await response.text()
+    with a_connection(cluster) as connection:
+        connection.sendall(upgrade("2.7"))
+        answer = connection.recv(10_000)
 
-    status, text = asyncio.run(refusal())
+    assert b" 409 " in answer
+    assert b"same version" in answer
 
-    assert status == 409
-    assert "same version" in text
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\xff" * 100,
+        pickle.dumps([print]),
+        encode_messages([("no", "message")]),
+        encode_messages([MakeBundle(1, 1, 1 << 40, b"", ())]),
+        encode_messages([BorrowSlot(1, 0.0), BorrowSlot(1, 0.0)]),
+    ],
+    ids=["empty", "noise", "a pickle", "unknown", "too many calls", "one slot twice"],
+)
+def test_who_sends_what_is_no_message_is_cut_off_and_the_node_goes_on(cluster, executor, message):
+    frame = b"\x82" + bytes([0xFE]) + len(message).to_bytes(2, "big") + bytes(4) + message
+
+    with a_connection(cluster) as connection:
+        connection.sendall(upgrade(PYTHON))
+        assert b" 101 " in connection.recv(10_000)
+        connection.sendall(frame)
+        closing = connection.recv(10_000)
+
+    assert closing[:1] in (b"", b"\x88"), "nothing but the end of the connection"
+    assert executor.submit(double, 1).result(SECONDS) == 2
+
+
+def test_calls_are_made_while_the_store_is_away(doomed):
+    with Executor(access=doomed.submit_access) as executor:
+        assert executor.submit(double, 1).result(SECONDS) == 2
+
+        doomed.laptop.stop_store()
+
+        assert list(executor.map(double, range(300))) == list(range(0, 600, 2))
+        assert executor.submit(len, executor.submit(big_value)).result(SECONDS) == SIZE
 
 
 def test_what_is_only_for_this_machine_is_refused(cluster):

@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from dataward.live import runner_pool
-from dataward.live.orders import Limits, Report
+from dataward.live.call_pipes import CallerPipes
+from dataward.live.orders import CALLS, Limits, Order, Report
 from dataward.live.runner_pool import ProcessDied, RunnerPool, close_pools
 from live.test_command import an_order
 from live.test_runner_connection import open_files
@@ -326,3 +327,75 @@ def test_a_runner_process_starts_with_few_modules() -> None:
     heavy = {"asyncio", "dataclasses", "inspect", "json", "logging", "msgspec", "numpy", "pathlib"}
     assert loaded & (heavy | {"pickle", "socket", "subprocess", "tempfile"}) == set()
     assert not any(name.startswith(("dataward.node", "dataward.runs")) for name in loaded)
+
+
+# --- slots that are lent to calls ----------------------------------------------------------------
+
+
+def an_order_for_calls(stem: str) -> tuple[CallerPipes, Order]:
+    """An order to make calls until no more come, and the pipes that they come through."""
+    pipes = CallerPipes(str(Path(stem).absolute()))
+    order = an_order(CALLS, str(Path(stem).absolute()))
+    return pipes, order._replace(is_calls=True, logs="")
+
+
+def test_a_run_that_has_been_lent_a_slot_is_told_when_another_run_waits_for_it(tmp_path) -> None:
+    async def use(pool: RunnerPool) -> None:
+        waits: list[float | None] = []
+        pipes, calls = an_order_for_calls("one")
+        started, wanted = asyncio.Event(), asyncio.Event()
+
+        def on_waiting() -> None:
+            waits.append(pool.lead_seconds("calls"))
+            wanted.set()
+
+        pool.watch(on_waiting)
+        lent = asyncio.create_task(pool.carry_out(calls, lambda at: started.set(), "calls"))
+        await started.wait()
+        other = asyncio.create_task(pool.carry_out(an_order("true"), run="workflow"))
+        await wanted.wait()
+        pipes.say_last()
+
+        assert (await lent).error == ""
+        assert (await other).error == ""
+        assert waits == [0.0]
+        assert pool.lead_seconds("calls") is None
+        pool.unwatch(on_waiting)
+        pipes.close()
+
+    with_processes(1, use)
+
+
+def the_process() -> int:
+    """The one runner process of this test; others may have left children to this process."""
+    work = str(Path("work").absolute())
+    alive = (p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE)
+    (found,) = (p.pid for p in alive if work in " ".join(p.cmdline()))
+    return found
+
+
+def test_calls_of_another_run_get_a_new_process_and_commands_do_not(tmp_path) -> None:
+    async def use(pool: RunnerPool) -> None:
+        async def lend(run: str, stem: str) -> int:
+            pipes, calls = an_order_for_calls(stem)
+            lent = asyncio.create_task(pool.carry_out(calls, run=run))
+            started = asyncio.Event()
+            asyncio.get_running_loop().add_reader(pipes.bell, started.set)
+            await started.wait()
+            asyncio.get_running_loop().remove_reader(pipes.bell)
+            process = the_process()
+            pipes.say_last()
+            assert (await lent).error == ""
+            pipes.close()
+            return process
+
+        first = await lend("a", "one")
+        again = await lend("a", "two")
+        await pool.carry_out(an_order("true"), run="b")
+        after_a_command = the_process()
+        other = await lend("b", "three")
+
+        assert first == again == after_a_command
+        assert other != first
+
+    with_processes(1, use)

@@ -60,8 +60,14 @@ class ExecutorAnywhere(CallExecutor):
             if nodes is not None or on_event is not None:
                 raise SettingError("nodes and on_event are for calls on this machine: no access")
             # Imported here: whoever makes calls on this machine needs no network.
-            from dataward.cluster.access import contacts_for, read_access
-            from dataward.cluster.borrowing import ClusterLender, ClusterSettings
+            try:
+                from dataward.cluster.access import contacts_for, read_access
+                from dataward.cluster.borrowing import ClusterLender, ClusterSettings
+            except ImportError as error:
+                raise SettingError(
+                    f"clusters need more than is installed here ({error.name} is missing): "
+                    "pip install 'dataward[cluster]'"
+                ) from error
 
             read = read_access(Path(access))
             slots_max = slots or max_workers or 0

@@ -35,6 +35,16 @@ LOOK_SECONDS = 0.005  # how often calls that wait behind others are looked after
 LOOKS_MAX = 2  # a call is slow if it has not ended when it was looked at this often
 IDLE_SECONDS = 0.05  # for which an idle slot is kept, since the next bundle may be on its way
 TURN_SECONDS = 0.5  # for which a busy slot is lent while others wait for it
+TURN_SECONDS_MIN = 0.05  # if the executor has had more time than they
+
+
+def turn_seconds(lead_seconds: float) -> float:
+    """How long a busy slot stays lent to a run that has had this much more time than another.
+
+    The other run may get one short task for each turn, so turns become shorter until both have
+    the same time.
+    """
+    return min(TURN_SECONDS, max(TURN_SECONDS_MIN, TURN_SECONDS - lead_seconds))
 
 
 class LoanLender(Protocol):
@@ -132,10 +142,14 @@ class Loan:
 
     def _consider(self) -> None:
         """Give the slot back if somebody else should have it now, or see to it when it is time."""
-        if self._is_ending or not self._is_ready or not self._lender.pool.owes(self._lender.run):
+        if self._is_ending or not self._is_ready:
             return
-        turn_ends_at = self._began_at + TURN_SECONDS
-        due_at = turn_ends_at if self._left else self._idle_since + IDLE_SECONDS
+        lead_seconds = self._lender.pool.lead_seconds(self._lender.run)
+        if lead_seconds is None:
+            return
+        due_at = self._began_at + turn_seconds(lead_seconds)
+        if not self._left:
+            due_at = min(due_at, self._idle_since + IDLE_SECONDS)
         left_seconds = due_at - monotonic()
         if left_seconds <= 0:
             self.end()

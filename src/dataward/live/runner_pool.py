@@ -126,10 +126,16 @@ class RunnerPool:
     def unwatch(self, on_waiting: Callable[[], None]) -> None:
         del self._watchers[on_waiting]
 
-    def owes(self, run: str) -> bool:
-        """Whether this run has more cores than another run whose orders wait."""
-        cores = self._cores_of_runs()
-        return any(cores.get(other, 0) < cores.get(run, 0) for other in self._waiting.runs())
+    def lead_seconds(self, run: str) -> float | None:
+        """How much more time this run has used than one that waits and has fewer cores.
+
+        None if none such waits. Orders count when they are over.
+        """
+        cores, waiting = self._cores_of_runs(), self._waiting
+        behind = [other for other in waiting.runs() if cores.get(other, 0) < cores.get(run, 0)]
+        if not behind:
+            return None
+        return waiting.used_by(run) - min(map(waiting.used_by, behind))
 
     def _call_off(self, pending: PendingOrder) -> None:
         if pending in self._waiting:

@@ -49,18 +49,18 @@ class WaitingOrders:
         if len(self._by_run) == 1:
             (line,) = self._by_run.values()
             return line[0]
-        run = min(self._by_run, key=lambda run: (cores_of.get(run, 0), self._used(run), run))
+        run = min(self._by_run, key=lambda run: (cores_of.get(run, 0), self.used_by(run), run))
         return self._by_run[run][0]
 
     def used(self, run: str, core_seconds: float) -> None:
         """Count the time that an order of this run has used."""
-        self._used_seconds[run] = self._used(run) + core_seconds
+        self._used_seconds[run] = self.used_by(run) + core_seconds
 
     def forget(self, run: str) -> None:
         """The run is over."""
         self._used_seconds.pop(run, None)
 
-    def _used(self, run: str) -> float:
+    def used_by(self, run: str) -> float:
         """A run that is new here begins with as much as the one that has used the least."""
         if run not in self._used_seconds:
             self._used_seconds[run] = min(self._used_seconds.values(), default=0.0)
