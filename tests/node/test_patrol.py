@@ -124,12 +124,27 @@ def test_a_node_that_is_known_to_have_ended_is_given_up_before_its_lease_expires
     place.join("n1", incarnation=5)
     place.have(Enqueue("n1", (a_queue_entry("t"),)))
 
-    place.do(place.patrol.give_up("n1", 6))
+    place.start(place.patrol.give_up("n1", 6))
     place.pass_time()
 
     assert place.asked(TakeOver) == [TakeOver("t", "n1", 5)]
     assert place.queue_of("n1") == []
     assert place.queue_of("n0") == ["t"]
+
+
+def test_what_is_queued_late_for_a_node_that_was_given_up_is_found_soon() -> None:
+    place = Place()
+    place.have(Submit(a_task("t")), Submit(a_task("late")))
+    place.join("n1", incarnation=5)
+    place.have(Enqueue("n1", (a_queue_entry("t"),)))
+    place.start(place.patrol.give_up("n1", 6))
+    place.pass_time()
+
+    place.have(Enqueue("n1", (a_queue_entry("late"),)))
+    place.pass_time(10.0)
+
+    assert place.queue_of("n1") == []
+    assert TakeOver("late", "n1", 5) in place.asked(TakeOver)
 
 
 def test_a_node_that_has_begun_again_is_not_given_up() -> None:

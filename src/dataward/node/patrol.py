@@ -31,6 +31,7 @@ from dataward.node.telling import tell_finished
 from dataward.world import World
 
 PATROLS = 4  # nodes that patrol each shard in one round
+AGAIN_SECONDS = 6.0  # until a shard gives a dead node's tasks to a patrol once more, and a bit
 
 
 def shards_to_patrol(turn: int, nodes: int, shards: int) -> list[int]:
@@ -109,7 +110,11 @@ class ShardPatrol:
         if not 0 <= member.incarnation < before:
             return
         await self.store.call([Leave(node, member.incarnation)])
-        await self.look_after(shard_of(Probe(node), self.world.store.shard_count))
+        shard = shard_of(Probe(node), self.world.store.shard_count)
+        await self.look_after(shard)
+        # Whoever has not heard of it yet may still queue tasks there.
+        await self.world.kernel.sleep(AGAIN_SECONDS)
+        await self.look_after(shard)
 
     async def _ask_after(self, suspects: Sequence[Suspect]) -> None:
         """Take over the attempts of dead nodes; ask nodes that are up about their attempts."""
