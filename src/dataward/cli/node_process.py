@@ -80,7 +80,9 @@ async def _serve(host: Host, access: Path) -> None:
     def on_signal() -> None:
         nonlocal asked
         asked += 1
-        if asked == 1:
+        if not ready.is_set():
+            running.cancel()
+        elif asked == 1:
             log.info("draining: what runs may end; ask again to end at once")
             host.drain()
         else:
@@ -101,6 +103,9 @@ async def _serve(host: Host, access: Path) -> None:
             await waiting
     try:
         await running
+    except asyncio.CancelledError:
+        log.info("ended before it was up")
+        return
     finally:
         remove_contact(access, host.node)
     log.info("ended")
