@@ -32,7 +32,7 @@ from dataward.model.platform import Machine, Platform
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Workflow
 from dataward.plan.estimates import Estimates, as_estimated
-from dataward.sim.deadline_faults import Trouble, TroubledDeadlineWorld, drawn_trouble
+from dataward.sim.deadline_faults import NodeTrouble, TroubledDeadlineWorld, drawn_trouble
 from dataward.sim.deadline_world import DeadlineSettings
 from dataward.strategies.choosing import chosen_strategy
 
@@ -57,7 +57,7 @@ class Scene:
     speeds: list[float]
     sigma: float
     faults: dict[str, float]
-    trouble: Trouble
+    trouble: NodeTrouble
     seed: int
 
     def outlines(self) -> list[Outline]:

@@ -66,6 +66,25 @@ def test_two_halves_that_lost_each_other_become_one_tree_again() -> None:
     world.check_tree()
 
 
+def test_a_tree_is_found_that_only_a_leaf_has_heard_of() -> None:
+    world = a_tree(6)
+    world.weather = Weather(sides={999: 1})
+    alone = world.add_peer(999)
+    alone.contacts = [998]  # who is gone
+    world.run(120.0)
+    assert any(group.is_root for group in alone.groups.values())
+    leaf = next(p for p in world.peers.values() if not p.groups and p is not alone)
+
+    world.weather = Weather()
+    for peer in world.peers.values():
+        if 999 in peer.contacts:
+            peer.contacts.remove(999)
+    leaf.meet(999)
+    world.run(300.0)
+
+    world.check_tree()
+
+
 def test_a_request_climbs_to_where_a_hole_is() -> None:
     world = a_tree(16)
     owner = min(world.peers)

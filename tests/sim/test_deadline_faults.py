@@ -16,7 +16,7 @@ from bench.deadlines import (
     promised,
 )
 from dataward.deadlines.frames import outline_of
-from dataward.sim.deadline_faults import Trouble, TroubledDeadlineWorld, drawn_trouble
+from dataward.sim.deadline_faults import NodeTrouble, TroubledDeadlineWorld, drawn_trouble
 from dataward.sim.deadline_world import DeadlineSettings
 from plan.dags import a_workflow
 
@@ -24,7 +24,7 @@ NEVER = [inf, inf]
 
 
 def test_a_slow_node_takes_longer_only_while_it_is_slow() -> None:
-    trouble = Trouble(NEVER, NEVER, [100.0, inf], [200.0, inf], slow_factor=5.0)
+    trouble = NodeTrouble(NEVER, NEVER, [100.0, inf], [200.0, inf], slow_factor=5.0)
 
     assert trouble.end_of(1, 0.0, 1000.0) == 1000.0
     assert trouble.end_of(0, 0.0, 100.0) == 100.0
@@ -37,7 +37,7 @@ def test_a_slow_node_takes_longer_only_while_it_is_slow() -> None:
 def test_what_starts_later_never_ends_earlier(
     begin: float, long: float, start: float, seconds: float
 ) -> None:
-    trouble = Trouble(NEVER, NEVER, [begin, inf], [begin + long, inf])
+    trouble = NodeTrouble(NEVER, NEVER, [begin, inf], [begin + long, inf])
 
     assert trouble.end_of(0, start, seconds) >= start + seconds - 1e-6
     assert trouble.end_of(0, start, seconds) <= trouble.end_of(0, start + 1.0, seconds) + 1e-6
@@ -51,7 +51,7 @@ def test_shares_of_nodes_have_trouble() -> None:
     assert all(b > a for a, b in zip(trouble.crashes, trouble.returns, strict=True) if a < inf)
 
 
-def a_world(trouble: Trouble, *true_work: list[float]) -> TroubledDeadlineWorld:
+def a_world(trouble: NodeTrouble, *true_work: list[float]) -> TroubledDeadlineWorld:
     chain = outline_of(a_workflow(("a", 300, ""), ("b", 300, "a")))
     settings = DeadlineSettings(2, busy_seconds=0.0, horizon_seconds=0.0)
     return TroubledDeadlineWorld(
@@ -62,7 +62,7 @@ def a_world(trouble: Trouble, *true_work: list[float]) -> TroubledDeadlineWorld:
 def test_a_workflow_whose_node_crashes_is_moved_to_another_and_still_kept() -> None:
     for crashed in (0, 1):
         crashes = [400.0 if node == crashed else inf for node in range(2)]
-        world = a_world(Trouble(crashes, [5000.0, 5000.0], NEVER, NEVER))
+        world = a_world(NodeTrouble(crashes, [5000.0, 5000.0], NEVER, NEVER))
         world.submit(0, 0, 2000.0)
 
         (times,) = world.run(3000.0).workflows
@@ -72,7 +72,7 @@ def test_a_workflow_whose_node_crashes_is_moved_to_another_and_still_kept() -> N
 
 
 def test_a_workflow_that_takes_longer_than_thought_ends_late_but_ends() -> None:
-    world = a_world(Trouble(NEVER, NEVER, NEVER, NEVER), [300.0, 900.0])
+    world = a_world(NodeTrouble(NEVER, NEVER, NEVER, NEVER), [300.0, 900.0])
     world.submit(0, 0, 700.0)
 
     (times,) = world.run(3000.0).workflows

@@ -62,6 +62,8 @@ from dataward.deadlines.tree_messages import (
 CONTACTS_MAX = 64
 JOIN_HOPS_MAX = 64
 ANSWER_SECONDS = 6 * PERIOD_SECONDS  # after that without an answer, something was lost
+PROBE_SHARE = 0.1  # of the periods, in which a leaf looks for other trees
+UNKNOWN_LEAVES = -1  # in a probe of somebody who does not host the root
 ALONE_SECONDS = 12 * SILENCE_SECONDS  # after that an orphan begins a tree of its own
 
 
@@ -157,6 +159,7 @@ class Peer:
         ref = self.link.ref
         spare = () if self.groups else (self.address,)
         return [
+            *self._look_for_other_trees(self.link.view),
             Send(
                 ref.host,
                 BranchReport(
@@ -165,6 +168,17 @@ class Peer:
                 ),
             )
         ]  # fmt: skip
+
+    def _look_for_other_trees(self, view: GroupView) -> list[Send]:
+        """Now and then ask somebody for the root, on behalf of the own one.
+
+        The root's host cannot know everybody: a peer that begins a tree of its own, because all it
+        knew are gone, may be known to a leaf only.
+        """
+        if not self.contacts or self.random.random() >= PROBE_SHARE:
+            return []
+        probe = ProbeTree(view.root, view.root_host, UNKNOWN_LEAVES)
+        return [Send(self.random.choice(self.contacts), probe)]
 
     def _look_for_tree(self, now: float) -> list[Send]:
         if now - self.orphan_since > ALONE_SECONDS and not self.groups:

@@ -8,7 +8,7 @@ the depth of the tree does; the line is fitted by least squares.
 from math import log10
 
 from dataward.reproduce.cells import Cell, Results
-from dataward.reproduce.charts import Chart, Panel, Source, series_of
+from dataward.reproduce.charts import Chart, Panel, series_of
 from dataward.reproduce.claims import Finding, PaperClaim, judge_at_most
 from dataward.reproduce.experiment import Experiment
 from dataward.reproduce.peercomp_runs import (
@@ -35,7 +35,7 @@ def charts(results: Results) -> list[Chart]:
             "(a) Allocation time",
             "nodes",
             "mean allocation time (s)",
-            [series_of("PeerComp", points), series_of("a + b log10(nodes)", fit, Source.BOUND)],
+            [series_of("PeerComp", points), series_of("fitted: a + b log10(nodes)", fit)],
             x_base=10,
         ),
         Panel(

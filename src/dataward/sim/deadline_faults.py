@@ -31,7 +31,7 @@ RECOVERY = 100  # attempts from this number on are for tasks that were lost
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class NodeTrouble:
     """When each node is away, and when it is slow; inf if never."""
 
     crashes: Sequence[float]
@@ -55,7 +55,7 @@ class Trouble:
 
 def drawn_trouble(
     nodes: int, seed: int, horizon: float, *, crash: float = 0.0, slow: float = 0.0
-) -> Trouble:
+) -> NodeTrouble:
     """Shares of the nodes that crash, and that are slow, once each, at drawn times.
 
     How long is as in the presets of the general simulator: 200 s and 500 s on average.
@@ -64,7 +64,7 @@ def drawn_trouble(
     crashes = np.where(random.uniform(size=nodes) < crash, random.uniform(0, horizon, nodes), inf)
     slow_from = np.where(random.uniform(size=nodes) < slow, random.uniform(0, horizon, nodes), inf)
     away, slowed = random.exponential(200.0, nodes), random.exponential(500.0, nodes)
-    return Trouble(
+    return NodeTrouble(
         crashes.tolist(),
         (crashes + away).tolist(),
         slow_from.tolist(),
@@ -80,7 +80,7 @@ class TroubledDeadlineWorld(DeadlineWorld):
         settings: DeadlineSettings,
         outlines: Sequence[Outline],
         true_work: Sequence[Sequence[float]],
-        trouble: Trouble,
+        trouble: NodeTrouble,
         speeds: Sequence[float] | None = None,
     ) -> None:
         self._true_work = true_work
