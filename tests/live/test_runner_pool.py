@@ -366,36 +366,38 @@ def test_a_run_that_has_been_lent_a_slot_is_told_when_another_run_waits_for_it(t
     with_processes(1, use)
 
 
-def the_process() -> int:
-    """The one runner process of this test; others may have left children to this process."""
+def processes() -> set[int]:
+    """The runner processes of this test; others may have left children to this process."""
     work = str(Path("work").absolute())
     alive = (p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE)
-    (found,) = (p.pid for p in alive if work in " ".join(p.cmdline()))
-    return found
+    return {p.pid for p in alive if work in " ".join(p.cmdline())}
 
 
-def test_calls_of_another_run_get_a_new_process_and_commands_do_not(tmp_path) -> None:
+def test_calls_of_another_run_get_a_process_of_their_own_until_the_run_is_over(tmp_path) -> None:
     async def use(pool: RunnerPool) -> None:
-        async def lend(run: str, stem: str) -> int:
+        async def lend(run: str, stem: str) -> set[int]:
             pipes, calls = an_order_for_calls(stem)
             lent = asyncio.create_task(pool.carry_out(calls, run=run))
             started = asyncio.Event()
             asyncio.get_running_loop().add_reader(pipes.bell, started.set)
             await started.wait()
             asyncio.get_running_loop().remove_reader(pipes.bell)
-            process = the_process()
+            found = processes()
             pipes.say_last()
             assert (await lent).error == ""
             pipes.close()
-            return process
+            return found
 
-        first = await lend("a", "one")
-        again = await lend("a", "two")
-        await pool.carry_out(an_order("true"), run="b")
-        after_a_command = the_process()
-        other = await lend("b", "three")
-
-        assert first == again == after_a_command
-        assert other != first
+        of_a = await lend("a", "one")
+        assert len(of_a) == 1
+        assert await lend("a", "two") == of_a
+        both = await lend("b", "three")
+        assert len(both) == 2
+        assert await lend("a", "four") == both, "each has its own"
+        pool.forget("a")
+        assert await lend("b", "five") >= both - of_a
+        while of_a & processes():
+            await next_turn()
+        assert processes() == both - of_a
 
     with_processes(1, use)

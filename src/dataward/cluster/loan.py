@@ -8,6 +8,7 @@ waits for it that has fewer cores: at once if the slot is idle, else at the end 
 import asyncio
 import os
 from contextlib import suppress
+from math import inf
 from time import monotonic
 from typing import Protocol
 
@@ -34,6 +35,7 @@ INLINE_BYTES = 64 << 10  # of a value that goes to the caller at once
 LOOK_SECONDS = 0.005  # how often calls that wait behind others are looked after
 LOOKS_MAX = 2  # a call is slow if it has not ended when it was looked at this often
 IDLE_SECONDS = 0.05  # for which an idle slot is kept, since the next bundle may be on its way
+FIRST_SECONDS = 0.5  # for which a slot is kept until its first bundle comes
 TURN_SECONDS = 0.5  # for which a busy slot is lent while others wait for it
 TURN_SECONDS_MIN = 0.05  # if the executor has had more time than they
 
@@ -96,7 +98,9 @@ class Loan:
         self._turn_timer: asyncio.TimerHandle | None = None
         self._is_ready = False
         self._is_ending = False
-        self._began_at = self._idle_since = monotonic()
+        # When the first result came: what a new process imports for it may take seconds.
+        self._turn_began_at: float | None = None
+        self._idle_since = monotonic()
 
     # --- its life --------------------------------------------------------------------------------
 
@@ -108,7 +112,7 @@ class Loan:
         died, broken = ProcessEnd(""), ""
         try:
             order = _order(lender.run, self._stem, limits)
-            report = await lender.pool.carry_out(order, self._on_start, lender.run)
+            report = await lender.pool.carry_out(order, run=lender.run)
             broken = report.error
         except ProcessDied as problem:
             died = problem.end
@@ -137,9 +141,6 @@ class Loan:
             self._give_back(self._take_back())
             self._pipes.say_last()
 
-    def _on_start(self, at: float) -> None:
-        self._began_at = self._idle_since = monotonic()
-
     def _consider(self) -> None:
         """Give the slot back if somebody else should have it now, or see to it when it is time."""
         if self._is_ending or not self._is_ready:
@@ -147,16 +148,23 @@ class Loan:
         lead_seconds = self._lender.pool.lead_seconds(self._lender.run)
         if lead_seconds is None:
             return
-        due_at = self._began_at + turn_seconds(lead_seconds)
-        if not self._left:
-            due_at = min(due_at, self._idle_since + IDLE_SECONDS)
+        due_at = self._due_at(lead_seconds)
         left_seconds = due_at - monotonic()
         if left_seconds <= 0:
             self.end()
             return
         if self._turn_timer is not None:
             self._turn_timer.cancel()
-        self._turn_timer = asyncio.get_running_loop().call_later(left_seconds, self._consider)
+        if left_seconds < inf:
+            loop = asyncio.get_running_loop()
+            self._turn_timer = loop.call_later(left_seconds, self._consider)
+
+    def _due_at(self, lead_seconds: float) -> float:
+        """When to give the slot back; however short a turn, there is time for some calls."""
+        if self._turn_began_at is None:
+            return inf if self._left else self._idle_since + FIRST_SECONDS
+        turn_ends_at = self._turn_began_at + turn_seconds(lead_seconds)
+        return turn_ends_at if self._left else min(turn_ends_at, self._idle_since + IDLE_SECONDS)
 
     # --- calls -----------------------------------------------------------------------------------
 
@@ -175,7 +183,9 @@ class Loan:
     def _on_bell(self) -> None:
         if not self._is_ready:
             self._is_ready = True
+            self._idle_since = monotonic()
             self._lender.put(SlotReady(self._slot))
+            self._consider()
         self._take_results()
 
     def _take_results(self) -> None:
@@ -212,8 +222,12 @@ class Loan:
         for call in made:
             self._is_settled(call.bundle, call.place)
         self._lender.put(CallsMade(self._slot, tuple(made)))
+        is_first = self._turn_began_at is None
+        if is_first:
+            self._turn_began_at = monotonic()
         if not self._left:
             self._idle_since = monotonic()
+        if is_first or not self._left:
             self._consider()
 
     def _is_settled(self, bundle: int, place: int) -> None:

@@ -34,6 +34,8 @@ package.__path__ = [sys.argv[3]]
 from dataward.live.runner_process import main
 main()
 """
+# Idle processes that have made calls are kept for their runs, up to so many in all for each slot.
+PROCESSES_PER_SLOT_MAX = 4
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -118,6 +120,8 @@ class RunnerPool:
     def forget(self, run: str) -> None:
         """This run gives no more orders."""
         self._waiting.forget(run)
+        for process in [p for p in self._idle.values() if run and p.calls_of == run]:
+            self._end_idle(process)
 
     def watch(self, on_waiting: Callable[[], None]) -> None:
         """Have this called whenever an order has to wait, so that a long one may make room."""
@@ -184,8 +188,8 @@ class RunnerPool:
     def _idle_one_for(self, pending: PendingOrder) -> RunnerConnection | None:
         """An idle process; calls get none that has made calls of another run.
 
-        Modules and globals of that run would still be there: such a process is ended, and another
-        one started.
+        Modules and globals of that run would still be there. So another process is started, and
+        the idle one stays for its run, as what it has imported may have taken seconds.
         """
         usable = [
             process
@@ -193,12 +197,18 @@ class RunnerPool:
             if not pending.order.is_calls or process.calls_of in (None, pending.run)
         ]
         if not usable:
-            _, process = self._idle.popitem()
-            process.kill()  # `on_gone` starts another
+            if self._restart is None or self._restart.done():
+                if len(self._idle) + len(self._busy) >= self._slots * PROCESSES_PER_SLOT_MAX:
+                    self._end_idle(next(iter(self._idle.values())))
+                self._restart = asyncio.ensure_future(self._start_one_more())
             return None
         process = usable[-1]
         self._busy[process.pid] = self._idle.pop(process.pid)
         return process
+
+    def _end_idle(self, process: RunnerConnection) -> None:
+        del self._idle[process.pid]
+        process.kill()  # and is waited for when it has ended
 
     def _is_lent_beyond(self, run: str) -> bool:
         """Whether another run has been lent processes for calls, and has more cores than this."""
@@ -264,6 +274,10 @@ class RunnerPool:
     async def _start_another(self) -> None:
         if self._may_start:
             await self._start()
+        self._give_out()
+
+    async def _start_one_more(self) -> None:
+        await self._start()
         self._give_out()
 
     async def _start(self) -> None:
