@@ -219,5 +219,5 @@ def test_every_command_is_listed_in_one_line_even_on_a_narrow_terminal() -> None
     said = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "COLUMNS": "64"})
 
     listed = said.stdout.split("Commands:\n")[1].split("\n\n")[0].splitlines()
-    assert [row.split()[0] for row in listed] == list(COMMANDS)
+    assert [row.strip().split("  ")[0] for row in listed] == list(COMMANDS)
     assert all(row.rstrip().endswith(".") for row in listed)
