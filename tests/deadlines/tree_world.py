@@ -105,8 +105,10 @@ class TreeWorld:
     def settle(self) -> None:
         """Nothing goes wrong for a while, and who knows only dead peers is told of a living one."""
         self.weather = Weather()
-        for peer in self.peers.values():
-            peer.meet(self.random.choice(sorted(self.peers)))
+        for address, peer in self.peers.items():
+            others = sorted(self.peers.keys() - {address})
+            if others:
+                peer.meet(self.random.choice(others))
         self.run(QUIET_SECONDS)
 
     def root(self) -> HostedGroup:
