@@ -19,13 +19,12 @@ sys.path.insert(0, str(TESTS))  # where hosts in namespaces are made
 
 from rich.console import Console  # noqa: E402
 
+from bench.sleeping import sleeping  # noqa: E402
 from cluster.namespaces import NODE_PORT, SpacedCluster, spaced_cluster  # noqa: E402
-from dataward import WorkflowBuilder, simulate, write_workflow  # noqa: E402
-from dataward.generate import generate  # noqa: E402
+from dataward import simulate, write_workflow  # noqa: E402
 from dataward.model.events import FileMoved  # noqa: E402
 from dataward.model.ids import NodeId  # noqa: E402
 from dataward.model.platform import Machine, Platform  # noqa: E402
-from dataward.model.workflow import Workflow  # noqa: E402
 from dataward.reports.event_file import EventFileReader  # noqa: E402
 
 PAYLOAD = 0.94  # of an Ethernet's bytes, with TCP and TLS
@@ -41,36 +40,6 @@ for _ in range(20):
 print(statistics.median(took))
 """
 SHAPES = ("montage", "epigenomics", "inspiral")
-
-
-def sleeping(shape: str, tasks: int, rate: float) -> Workflow:
-    """The shape with tasks that sleep; what they read and write takes about as long to move."""
-    drawn = generate(shape, tasks, seed=4)
-    made = drawn.producers.degrees()
-    seconds = drawn.runtime_seconds / drawn.runtime_seconds.mean() * 0.7
-    sizes = drawn.size_bytes / max(drawn.size_bytes[made > 0].mean(), 1) * rate * 0.35
-    wf = WorkflowBuilder(f"{shape}-asleep")
-    for file, id in enumerate(drawn.file_ids):
-        if made[file]:
-            wf.file(id, int(min(max(sizes[file], 1), 3 * rate)))
-    for index, id in enumerate(drawn.task_ids):
-        inputs = [drawn.file_ids[f] for f in drawn.inputs.row(index).tolist() if made[f]]
-        outputs = drawn.outputs.row(index).tolist()
-        took = round(float(min(max(seconds[index], 0.05), 4.0)), 2)
-        writes = [
-            f"head -c {int(min(max(sizes[f], 1), 3 * rate))} /dev/zero | "
-            f"tr '\\0' '{f % 10}' > {drawn.file_ids[f]}"
-            for f in outputs
-        ]
-        wf.task(
-            id,
-            name=drawn.task_names[index],
-            command=("sh", "-c", "; ".join([f"sleep {took}", *writes])),
-            inputs=inputs,
-            outputs=[drawn.file_ids[f] for f in outputs],
-            runtime_seconds=took,
-        )
-    return wf.build()
 
 
 def latency_of(cluster: SpacedCluster, source: str, target: str) -> float:

@@ -109,16 +109,22 @@ class ServedFiles:
         raise web.HTTPNotFound(text="no such file here")
 
     async def _send(self, response: web.StreamResponse, file: FileIO, part: "_Part") -> None:
-        # Not by sendfile: uvloop has none, and through TLS there is none.
-        loop = asyncio.get_running_loop()
+        # Not by sendfile: uvloop has none, and through TLS there is none. A chunk is read while the
+        # one before it goes out.
         file.seek(part.start)
-        for at in range(part.start, part.stop, CHUNK_BYTES):
-            count = min(CHUNK_BYTES, part.stop - at)
-            chunk = await loop.run_in_executor(None, file.read, count)
-            if len(chunk) != count:
-                raise ConnectionError("the file has become shorter")
-            async with asyncio.timeout(self._settings.chunk_seconds):
-                await response.write(chunk)
+        left_bytes = part.stop - part.start
+        reading = _read_ahead(file, left_bytes)
+        try:
+            while left_bytes:
+                chunk = await reading
+                if len(chunk) != min(left_bytes, CHUNK_BYTES):
+                    raise ConnectionError("the file has become shorter")
+                left_bytes -= len(chunk)
+                reading = _read_ahead(file, left_bytes)
+                async with asyncio.timeout(self._settings.chunk_seconds):
+                    await response.write(chunk)
+        finally:
+            await asyncio.wait([reading])  # nobody closes the file while a thread reads it
 
     async def _tell_which(self, request: web.Request) -> web.Response:
         """Those of a list of digests whose files are here."""
@@ -204,6 +210,11 @@ class ServedFiles:
         finally:
             await asyncio.wait([written])  # nobody closes the file while a thread writes to it
         written.result()
+
+
+def _read_ahead(file: FileIO, left_bytes: int) -> asyncio.Future[bytes]:
+    count = min(left_bytes, CHUNK_BYTES)
+    return asyncio.get_running_loop().run_in_executor(None, file.read, count)
 
 
 @asynccontextmanager

@@ -2,7 +2,8 @@
 
 A node that is asked says when it could start a task: it knows which inputs it has, how fast others
 come, and when a core will be free. So work only moves where it starts sooner, staging counted, and
-a task is run a second time only where that should end first. A lost message costs one offer.
+a task is run a second time only where that should end first. A lost message costs one offer. Nodes
+that have nothing to do say so (`Volunteer`), and are asked first.
 
 A node that came after this one had started was in no plan, and would have nothing to do for as long
 as all goes as planned. So tasks that would have to wait are offered to newcomers even then.
@@ -18,7 +19,7 @@ from dataward.errors import SettingError
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
-from dataward.model.messages import Bid, MoverMessage, Offer, OfferedTask
+from dataward.model.messages import Ask, Bid, MoverMessage, Offer, OfferedTask
 from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
 from dataward.model.workflow import TaskId
 from dataward.node.depot import as_committed
@@ -33,6 +34,7 @@ from dataward.node.forecast import (
 from dataward.node.handing_over import give_up, hand_over, take_out
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbourhood, Neighbours, size_of
+from dataward.node.volunteering import Volunteer
 from dataward.world import Flag
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
@@ -163,11 +165,12 @@ class OfferMover:
     _number: int = 0
     _promised: list[tuple[float, float]] = field(default_factory=list)  # (until when, seconds)
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
+    _volunteers: dict[NodeId, None] = field(default_factory=dict)  # said that they are idle
 
     def __post_init__(self) -> None:
         world = self.parts.world
         self._company = world.kernel.flag()  # set while there is another node
-        self._news = world.kernel.flag()  # set when nodes have come or gone
+        self._news = world.kernel.flag()  # set when nodes have come or gone, or are idle
         world.nodes.watch(self._news.set)
         world.nodes.watch(self._see_company)
         self._see_company()
@@ -179,7 +182,12 @@ class OfferMover:
             self._company.clear()
 
     def loops(self) -> Sequence[Coroutine[None, None, None]]:
-        return [self._relieve(), self._back_up()]
+        settings = self.settings
+        volunteer = Volunteer(
+            self.parts, self.neighbours, self._company,
+            settings.bid_seconds, settings.pause_seconds_max,
+        )  # fmt: skip
+        return [self._relieve(), self._back_up(), volunteer.run()]
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):
@@ -188,6 +196,9 @@ class OfferMover:
             round_ = self._rounds.get(message.number)
             if round_ is not None:
                 round_.add(message)
+        elif isinstance(message, Ask):
+            self._volunteers[message.node] = None
+            self._news.set()
 
     def loose_ends(self) -> dict[str, int]:
         return {"offers under way": len(self._rounds)}
@@ -370,12 +381,15 @@ class OfferMover:
     async def _bids(
         self, offered: Sequence[OfferedTask], newcomers: Sequence[NodeId] = ()
     ) -> list[Bid]:
-        """The answers of a few other nodes, and a few newcomers, as far as they come in time."""
+        """The answers of volunteers, a few newcomers and a few others, if they come in time."""
         nodes = self.neighbours.draw()
         if newcomers:
             count = size_of(self.settings.neighbours, len(newcomers))
             drawn = self.parts.world.random.sample(newcomers, count)
             nodes = list(dict.fromkeys((*drawn, *nodes)))
+        if self._volunteers:
+            nodes = list(dict.fromkeys((*self._volunteers, *nodes)))
+            self._volunteers.clear()
         if not nodes or not offered:
             return []
         self._number += 1
