@@ -878,3 +878,19 @@ def test_a_node_that_leaves_asks_for_nothing() -> None:
     place.pass_time(100.0)
 
     assert len(place.sent(Ask)) == 3
+
+
+@pytest.mark.parametrize(("end", "offers"), [(110.0, 2), (10.0, 1)])
+def test_a_late_task_that_nobody_took_is_offered_again_when_a_node_is_idle(
+    end: float, offers: int
+) -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(12.1)
+    place.bid("n1", 0.0, end)
+
+    place.mover.on_message(Ask("n1", 1))
+    place.pass_time(0.1)
+
+    assert place.offered() == [("runs",)] * offers

@@ -165,6 +165,7 @@ class OfferMover:
     _number: int = 0
     _promised: list[tuple[float, float]] = field(default_factory=list)  # (until when, seconds)
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
+    _doubled: set[TaskId] = field(default_factory=set)  # of these, those that run elsewhere too
     _volunteers: dict[NodeId, None] = field(default_factory=dict)  # said that they are idle
 
     def __post_init__(self) -> None:
@@ -199,6 +200,9 @@ class OfferMover:
         elif isinstance(message, Ask):
             self._volunteers[message.node] = None
             self._news.set()
+            if self._helped - self._doubled:
+                self._helped &= self._doubled
+                self.parts.state.attempts.started_one.set()
 
     def loose_ends(self) -> dict[str, int]:
         return {"offers under way": len(self._rounds)}
@@ -313,7 +317,9 @@ class OfferMover:
             for entry in self._late():
                 self._helped.add(entry.task)
                 await self._offer_late(entry)
-            self._helped.intersection_update(a.entry.task for a in attempts.under_way())
+            here = {attempt.entry.task for attempt in attempts.under_way()}
+            self._helped &= here
+            self._doubled &= here
             await kernel.sleep(0)
 
     def _late_in_seconds(self) -> float | None:
@@ -357,6 +363,7 @@ class OfferMover:
         parts, world = self.parts, self.parts.world
         answer = await parts.store.ask(Replicate(entry.task, world.node, node), Standing)
         if answer.granted:
+            self._doubled.add(entry.task)
             backup = msgspec.structs.replace(entry, replica=True, shelf=Shelf.KEPT)
             await parts.placer.send({node: [backup]}, Occasion.GIVEN)
             world.emit(WorkGiven(world.kernel.now(), world.node, node, (entry.task,), ()))
