@@ -36,6 +36,13 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDirectory:
         (["clean", "--access", "lab/submit.access"], "name the runs to clean"),
         (["why", "t", "--access", "lab/read.access"], "needs a run's name"),
         (["run", "w.json", "--fresh"], "--fresh is for clusters"),
+        (["run", "w.json", "--contact", "n1:7000"], "--contact is for clusters"),
+        (["why", "t", "--contact", "n1:7000"], "--contact is for clusters"),
+        (["clean", "--contact", "n1:7000"], "--contact is for clusters"),
+        (
+            ["logs", "r", "t", "--access", "lab/read.access", "--contact", "127.0.0.1:1"],
+            "no node answers (127.0.0.1:1",
+        ),
         (["run", "w.json", "--access", "lab/submit.access", "--nodes", "3"], "--nodes is for runs"),
         (["run", "w.json", "--access", "x", "--strategy", "best"], "name one for a cluster"),
         (

@@ -14,20 +14,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import pytest
 
+from dataward.cluster.access import read_access
 from dataward.cluster.founding import ClusterDirectory
-from valkey_servers import program_of
+from file_changes import wait_for_files
+from valkey_servers import READY, program_of
 
 NETWORK = "10.99.0"
 STORE_PORT = 6379
 NODE_PORT = 7000
 END_SECONDS = 90.0
-POLL_SECONDS = 0.05
 BAD_LINK = str(Path(__file__).with_name("bad_link.py"))
+MEMBERS = str(Path(__file__).with_name("members.py"))
 
 
 class BadLink(NamedTuple):
@@ -161,7 +162,8 @@ class SpacedCluster:
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         self.lan.start("store", where / "log", program, *words)
         self.directory.name_store(f"valkey://:secret@{address}:{STORE_PORT}")
-        wait_until(lambda: b"Ready to accept" in (where / "log").read_bytes(), "the store is up")
+        log = where / "log"
+        wait_for_files(lambda: READY in log.read_bytes().lower(), "the store is up", where)
 
     def start_node(
         self, node: str, *before: str, link: BadLink | None = None, options: Sequence[str] = ()
@@ -184,14 +186,8 @@ class SpacedCluster:
 
     def wait_for_members(self, *nodes: str) -> None:
         """Return when these are the members."""
-        wait_until(lambda: self.members() == set(nodes), f"{nodes} are the members")
-
-    def members(self) -> set[str]:
-        try:
-            told = self.dataward("nodes", "--json")
-        except AssertionError:
-            return set()  # none of them answers yet
-        return {one["node"] for one in told}
+        store = read_access(self.directory.access_file("node")).store
+        self.lan.ask("submitter", sys.executable, MEMBERS, store, self.path.name, *nodes)
 
     def submit(self, workflow: Path, *options: str) -> str:
         """The name of the run."""
@@ -199,14 +195,8 @@ class SpacedCluster:
         return str(told["run"])
 
     def wait(self, run: str) -> dict[str, Any]:
-        """How a run has ended."""
-        told: dict[str, Any] = {}
-
-        def has_ended() -> bool:
-            told.update(self.dataward("status", run, "--json")[0])
-            return bool(told["state"] != "running")
-
-        wait_until(has_ended, f"{run} has ended")
+        """How a run has ended; fails if that is not well."""
+        told: dict[str, Any] = self.dataward("watch", run, "--quiet", "--json")
         return told
 
     def fetch(self, run: str, directory: Path) -> None:
@@ -232,11 +222,3 @@ def spaced_cluster(path: Path) -> Iterator[SpacedCluster]:
         yield SpacedCluster(lan, path)
     finally:
         lan.close()
-
-
-def wait_until(is_so: Any, what: str) -> None:
-    """Look again and again at what other processes do; fails if it takes too long."""
-    until = monotonic() + END_SECONDS
-    while not is_so():
-        assert monotonic() < until, f"it did not happen that {what}"
-        sleep(POLL_SECONDS)

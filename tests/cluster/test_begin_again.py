@@ -1,15 +1,16 @@
 """A run that cannot go on at one host, for the host's disk, begins there again when it can."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster.laptops import LaptopCluster, laptop_cluster
-from cluster.namespaces import wait_until
 from dataward import write_workflow
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.states import RunState
+from file_changes import wait_for_files
 
 RUN = "obstructed"
 
@@ -22,12 +23,10 @@ def cluster(tmp_path: Path) -> Iterator[LaptopCluster]:
 
 def submit_a_pair(cluster: LaptopCluster, tmp_path: Path) -> None:
     """Two tasks that wait for each other: two nodes of one slot have to run them."""
-    started = tmp_path / "started"
-    started.mkdir()
+    os.mkfifo(tmp_path / "pipe")
     wf = WorkflowBuilder("pair")
-    for number in range(2):
-        both = f"test -e {started}/0 -a -e {started}/1"
-        wf.command(f"touch {started}/{number}; until {both}; do sleep 0.05; done", id=f"t{number}")
+    wf.command(f"echo met > {tmp_path}/pipe", id="t0")
+    wf.command(f"cat {tmp_path}/pipe", id="t1")
     write_workflow(wf.build(), tmp_path / "w.json")
     cluster.submit(tmp_path / "w.json", fresh=True, name=RUN)
 
@@ -50,7 +49,7 @@ def test_a_host_begins_a_run_again_when_its_disk_lets_it(
         path.touch()
     submit_a_pair(cluster, tmp_path)
     log = cluster.path / "logs" / "n2.log"
-    wait_until(lambda: said in log.read_text(), "the host says what is wrong")
+    wait_for_files(lambda: said in log.read_text(), "the host says what is wrong", log.parent)
 
     path.rmdir() if path.is_dir() else path.unlink()
 

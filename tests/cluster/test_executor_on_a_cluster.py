@@ -1,8 +1,10 @@
 """`dataward.Executor` on clusters of real processes; `tests/calls` has what all executors do."""
 
+import fcntl
 import gc
 import os
 import pickle
+import select
 import signal
 import socket
 import ssl
@@ -29,6 +31,7 @@ from dataward.errors import SettingError
 from dataward.live.credentials import Role
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.states import RunState
+from file_changes import wait_for_files, wait_for_path
 
 SECONDS = 60.0
 SIZE = 50 << 20
@@ -54,6 +57,20 @@ def eventually(is_so: Callable[[], bool]) -> bool:
             return False
         os.sched_yield()
     return True
+
+
+def wait_until_no_calls_are_left(cluster: LaptopCluster) -> None:
+    def left() -> list[Path]:
+        return list(cluster.path.glob("depots/*/calls/*"))
+
+    wait_for_files(lambda: not left(), "nothing is left", *cluster.path.glob("depots/*/calls"))
+
+
+def has_ended(process: int) -> bool:
+    """Whether the process of this descriptor ends, in a minute at most."""
+    ready, _, _ = select.select([process], [], [], SECONDS)
+    os.close(process)
+    return bool(ready)
 
 
 def double(x):
@@ -156,7 +173,8 @@ def test_values_that_nobody_can_ask_for_leave_the_nodes(executor, cluster):
     gc.collect()
 
     assert before > SIZE
-    assert eventually(lambda: stored() < SIZE)
+    places = cluster.path.glob("depots/*/calls/*")
+    wait_for_files(lambda: stored() < SIZE, "the value is removed", *places)
 
 
 def test_a_value_can_be_asked_for_when_the_executor_is_gone(cluster):
@@ -171,7 +189,7 @@ def test_nothing_is_left_at_the_nodes_when_an_executor_ends(cluster):
         future = executor.submit(bytes, SIZE)
         future.exception(SECONDS)
 
-    assert eventually(lambda: list(cluster.path.glob("depots/*/calls/*")) == [])
+    wait_until_no_calls_are_left(cluster)
 
 
 def test_an_executor_uses_no_more_slots_than_it_is_told_to(cluster, tmp_path):
@@ -269,14 +287,15 @@ def kill_process(number: int) -> None:
 
 def test_calls_of_a_node_that_is_killed_are_made_elsewhere(doomed, tmp_path):
     who, told = tmp_path / "who", tmp_path / "told"
-    with Executor(access=doomed.submit_access) as executor:
+    with Executor(access=doomed.submit_access) as executor, open(told, "w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
         assert len(set(executor.map(double, range(100)))) == 100
         stuck = executor.submit(say_who_and_wait, who, told)
-        assert eventually(who.exists)
+        wait_for_path(who)
         first = int(who.read_text())
         many = [executor.submit(double, number) for number in range(500)]
         kill_process(first)
-        told.touch()
+        gate.close()
 
         assert [future.result(SECONDS) for future in many] == list(range(0, 1000, 2))
         assert stuck.result(SECONDS) not in (first, None)
@@ -286,8 +305,8 @@ def test_calls_of_a_node_that_is_killed_are_made_elsewhere(doomed, tmp_path):
 def say_who_and_wait(who, told):
     (who.parent / "new").write_text(str(os.getppid()))
     os.rename(who.parent / "new", who)
-    while not told.exists():
-        os.sched_yield()
+    with open(told) as gate:
+        fcntl.flock(gate, fcntl.LOCK_SH)
     return os.getppid()
 
 
@@ -357,13 +376,13 @@ def test_when_the_caller_is_killed_its_calls_end_and_its_values_go(cluster, tmp_
         "f.result()\n"
     )
     with subprocess.Popen([sys.executable, str(script)]) as caller:
-        assert eventually((tmp_path / "pid.there").exists)
-        process = int((tmp_path / "pid.there").read_text())
+        wait_for_path(tmp_path / "pid.there")
+        process = os.pidfd_open(int((tmp_path / "pid.there").read_text()))
         assert list(cluster.path.glob("depots/*/calls/*")) != []
         caller.kill()
 
-    assert eventually(lambda: not Path(f"/proc/{process}").exists())
-    assert eventually(lambda: list(cluster.path.glob("depots/*/calls/*")) == [])
+    assert has_ended(process)
+    wait_until_no_calls_are_left(cluster)
 
 
 def test_who_may_only_look_may_make_no_calls(cluster):

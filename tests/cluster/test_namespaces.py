@@ -1,13 +1,15 @@
 """A cluster whose hosts have addresses of their own: cut off, slowed down, with wrong clocks."""
 
+import fcntl
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cluster.laptops import contents_of
-from cluster.namespaces import BadLink, SpacedCluster, spaced_cluster, wait_until
+from cluster.namespaces import BadLink, SpacedCluster, spaced_cluster
 from cluster.plainly import plain_results, written
 from dataward import write_workflow
 from dataward.cluster.history import FinalState, broken_promises
@@ -18,6 +20,7 @@ from dataward.model.ids import NodeId
 from dataward.model.states import TaskState
 from dataward.model.workflow import FileId, Workflow
 from dataward.reports.event_file import EventFileReader
+from file_changes import wait_for_files
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
@@ -54,12 +57,13 @@ def check_history(cluster: SpacedCluster, run: str, workflow: Workflow) -> None:
     assert broken_promises(events_of(cluster, run), parents, final) == []
 
 
-def gated(tmp_path: Path, count: int) -> Workflow:
-    """Tasks that say when they have started, and end when there is a gate; one joins them."""
+@contextmanager
+def gated(tmp_path: Path, count: int) -> Iterator[Workflow]:
+    """Tasks that say when they have started, and end when this does; one joins them."""
     (tmp_path / "started").mkdir()
     wf = WorkflowBuilder("gated")
     for number in range(count):
-        wait = f"until test -e {tmp_path}/gate; do sleep 0.05; done"
+        wait = f"flock --shared {tmp_path}/gate true"
         wf.command(
             f"touch {tmp_path}/started/{number}; {wait}; echo {number} > {{outputs}}",
             id=f"t{number}",
@@ -67,25 +71,37 @@ def gated(tmp_path: Path, count: int) -> Workflow:
         )
     names = [f"f{number}" for number in range(count)]
     wf.command("cat {inputs} > all", id="all", inputs=names, outputs=["all"])
-    return wf.build()
+    with open(tmp_path / "gate", "w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        yield wf.build()
+
+
+def submit_and_wait_until_each_node_runs_a_task(
+    cluster: SpacedCluster, workflow: Workflow, tmp_path: Path
+) -> str:
+    """The run's name."""
+    write_workflow(workflow, tmp_path / "w.json")
+    run = cluster.submit(tmp_path / "w.json")
+    started = tmp_path / "started"
+    wait_for_files(lambda: len(list(started.iterdir())) >= 3, "each node runs a task", started)
+    return run
 
 
 def test_a_node_that_is_cut_off_is_replaced_and_comes_back(
     cluster: SpacedCluster, tmp_path: Path
 ) -> None:
     cluster.start("n1", "n2", "n3")
-    workflow = gated(tmp_path, 9)
-    write_workflow(workflow, tmp_path / "w.json")
-    run = cluster.submit(tmp_path / "w.json")
-    started = tmp_path / "started"
-    wait_until(lambda: len(list(started.iterdir())) >= 3, "each node runs a task")
+    with gated(tmp_path, 9) as workflow:
+        run = submit_and_wait_until_each_node_runs_a_task(cluster, workflow, tmp_path)
 
-    cluster.lan.cut("n3")
-    cluster.wait_for_members("n1", "n2")
-    wait_until(lambda: taken_over(cluster, run) == {"n3"}, "its tasks are taken over")
-    cluster.lan.heal("n3")
-    cluster.wait_for_members("n1", "n2", "n3")
-    (tmp_path / "gate").touch()
+        cluster.lan.cut("n3")
+        cluster.wait_for_members("n1", "n2")
+        logs = [cluster.path / "depots" / node / "runs" / run for node in cluster.nodes]
+        wait_for_files(
+            lambda: taken_over(cluster, run) == {"n3"}, "its tasks are taken over", *logs
+        )
+        cluster.lan.heal("n3")
+        cluster.wait_for_members("n1", "n2", "n3")
     ended = cluster.wait(run)
     cluster.fetch(run, tmp_path / "got")
 
@@ -99,13 +115,10 @@ def test_a_run_ends_without_a_node_that_stays_cut_off(
     cluster: SpacedCluster, tmp_path: Path
 ) -> None:
     cluster.start("n1", "n2", "n3")
-    write_workflow(gated(tmp_path, 6), tmp_path / "w.json")
-    run = cluster.submit(tmp_path / "w.json")
-    started = tmp_path / "started"
-    wait_until(lambda: len(list(started.iterdir())) >= 3, "each node runs a task")
+    with gated(tmp_path, 6) as workflow:
+        run = submit_and_wait_until_each_node_runs_a_task(cluster, workflow, tmp_path)
 
-    cluster.lan.cut("n2")
-    (tmp_path / "gate").touch()
+        cluster.lan.cut("n2")
     ended = cluster.wait(run)
     cluster.fetch(run, tmp_path / "got")
 

@@ -14,6 +14,7 @@ from dataward.model.events import TaskFinished
 from dataward.reports.event_file import EventFileReader, EventFileWriter
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.workflow_run import gather_outcomes
+from file_changes import wait_for_files
 from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
@@ -316,8 +317,11 @@ def test_how_long_tasks_took_in_a_run_that_was_killed_is_known_to_the_next(run):
     process = started(arguments_for(one_then_another_that_waits(), []))
     Path("began").read_bytes()  # waits until the second task writes to it
     events = RunDirectory(RUN_DIRECTORY).latest().events
-    while not any(isinstance(event, TaskFinished) for event in EventFileReader(events)):
-        pass  # events are written a moment after they happen
+    wait_for_files(  # events are written a moment after they happen
+        lambda: any(isinstance(event, TaskFinished) for event in EventFileReader(events)),
+        "the end of the first task is written",
+        events.parent,
+    )
     process.kill()
     process.communicate()
     assert not any(map(outlives_many_looks, processes_in(RUN_DIRECTORY)))

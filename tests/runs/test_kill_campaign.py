@@ -1,10 +1,11 @@
 """kill -9 at any instant loses nothing that was committed, and leaves nothing running.
 
-``DATAWARD_KILLS=100 pytest tests/live/test_kill_campaign.py`` kills more often.
+``DATAWARD_KILLS=100 pytest tests/runs/test_kill_campaign.py`` kills more often.
 """
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from random import Random
 from dataward import WorkflowBuilder
 from dataward.runs.run_directory import RunDirectory
 from dataward.runs.workflow_run import gather_outcomes
+from file_changes import wait_for_files
 from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
@@ -61,23 +63,26 @@ def inode_of_journal() -> int:
 
 
 def journal_bytes_of_a_whole_run(arguments: list[str]) -> int:
-    process, size = started(arguments), 0
-    while process.poll() is None:
-        if JOURNAL.exists():
-            try:
-                size = max(size, JOURNAL.stat().st_size)
-            except FileNotFoundError:
-                continue
+    process, sizes = started(arguments), [0]
+
+    def look() -> None:
+        with suppress(FileNotFoundError):
+            sizes.append(JOURNAL.stat().st_size)
+
+    places = (Path(), RUN_DIRECTORY, JOURNAL.parent)
+    wait_for_files(look, "the run ends", *places, process=process)
     assert end_of(process).code == 0
-    return size
+    return max(sizes)
 
 
 def killed_at(arguments: list[str], bytes_written: int) -> bool:
     """Whether it was killed before it had ended by itself."""
     before = inode_of_journal()
     process = started(arguments)
-    while process.poll() is None and not is_at(bytes_written, before):
-        pass
+    places = (Path(), RUN_DIRECTORY, JOURNAL.parent)
+    wait_for_files(
+        lambda: is_at(bytes_written, before), "the journal grows", *places, process=process
+    )
     process.kill()
     end_of(process, is_json=False)
     return process.returncode == -9

@@ -17,6 +17,7 @@ from dataward.runs.removal_requests import (
     request_removal,
 )
 from dataward.runs.run_directory import RunDirectory, RunFacts, RunRecord
+from file_changes import wait_for_files
 from runs.real_runs import (
     OUTPUTS,
     RUN_DIRECTORY,
@@ -158,6 +159,13 @@ def record() -> RunRecord:
     return record
 
 
+def first_requests(record: RunRecord) -> list[tuple[Path, list[TaskId]]]:
+    """What has been asked for, once there is something."""
+    requests, places = RemovalRequests(record), (record.path, record.removals)
+    wait_for_files(lambda: list(requests.unanswered()), "somebody asks", *places)
+    return list(requests.unanswered())
+
+
 def test_whoever_asks_gets_the_answer_and_nothing_is_left(record):
     lock = RunDirectory(record.directory).lock()
     requests = RemovalRequests(record)
@@ -166,9 +174,7 @@ def test_whoever_asks_gets_the_answer_and_nothing_is_left(record):
 
     assert list(requests.unanswered()) == []
     asking.start()
-    while not (found := list(requests.unanswered())):
-        pass
-    ((request, tasks),) = found
+    ((request, tasks),) = first_requests(record)
     requests.answer(request, [RemovalAnswer(TaskId("a"), REMOVED, 2)])
     asking.join()
     lock.release()
@@ -180,7 +186,6 @@ def test_whoever_asks_gets_the_answer_and_nothing_is_left(record):
 
 def test_whoever_asks_a_run_that_ends_without_an_answer_is_told_so(record):
     lock = RunDirectory(record.directory).lock()
-    requests = RemovalRequests(record)
     said: list[str] = []
 
     def ask() -> None:
@@ -191,8 +196,7 @@ def test_whoever_asks_a_run_that_ends_without_an_answer_is_told_so(record):
 
     asking = Thread(target=ask)
     asking.start()
-    while not list(requests.unanswered()):
-        pass
+    first_requests(record)
     lock.release()
     asking.join()
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import BandwidthOption, JsonOption, SeedOption
 from dataward.cli.parameters import Argument, Option
 
 CORES_MAX = 10_000_000
@@ -16,13 +17,13 @@ def bound_command(
     cores: Annotated[
         int, Option(help="Cores; the paper's largest is 131072.", min=1, max=CORES_MAX)
     ] = 131072,
-    bandwidth: Annotated[str, Option(help="Each node's link, as 10Gbps.")] = "10Gbps",
+    bandwidth: BandwidthOption = "10Gbps",
     tasks_per_core: Annotated[
         int,
         Option(help="Tasks for each core, of the paper's DAGs.", min=1, max=TASKS_PER_CORE_MAX),
     ] = 1000,
-    seed: Annotated[int, Option(help="Seed of run times and sizes.", min=0)] = 0,
-    json: Annotated[bool, Option("--json", help="Print the numbers as JSON.")] = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """How fast any scheduler could run a workload, by the MATRIX paper's equations.
 

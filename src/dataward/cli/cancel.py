@@ -1,24 +1,20 @@
 """``dataward cancel``: cancels a run of a cluster, or some of its tasks."""
 
-from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import AccessOption, ClusterRunArgument, ContactOption, JsonOption
+from dataward.cli.parameters import Argument
 
 
 def cancel_command(
-    run: Annotated[str, Argument(help="The run's name, as 'dataward status' lists it.")],
+    run: ClusterRunArgument,
     tasks: Annotated[
         list[str] | None,
         Argument(help="Only these tasks, with all that depend on them; default: the whole run."),
     ] = None,
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print what came of it as JSON.")] = False,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Cancel a run, or tasks of it with everything that depends on them.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dataward.cli.exit_codes import ExitCode
+from dataward.cli.options import ContactOption, ElsewhereOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -17,9 +18,8 @@ def clean_command(
     ] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask, with --all.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
-    access: Annotated[
-        Path | None, Option(help="Clean runs of a cluster: the access file to ask it with.")
-    ] = None,
+    access: ElsewhereOption = None,
+    contacts: ContactOption = None,
 ) -> None:
     """Remove the records of old runs, what interrupted tasks left, and unused files.
 
@@ -35,13 +35,15 @@ def clean_command(
     - `dataward clean montage-9e1f --access lab/submit.access`
     """
     if access is not None:
-        _clean_in_cluster(access, runs or [], all_=all_, dry_run=dry_run)
+        _clean_in_cluster(access, contacts, runs or [], all_=all_, dry_run=dry_run)
         return
     from dataward.cli.cleaning import all_here, ask, cleaned_bytes, named_run
     from dataward.cli.output import stderr_console, stdout_console
     from dataward.cli.recorded import looking_into
+    from dataward.cli.visiting import on_this_machine
     from dataward.model.quantities import show_bytes
 
+    on_this_machine(contacts)
     with looking_into("."):
         found = [named_run(name, whole=all_) for name in runs] if runs else all_here()
     if not found:
@@ -59,7 +61,9 @@ def clean_command(
         raise SystemExit(ExitCode.FAILED)
 
 
-def _clean_in_cluster(access: Path, runs: list[str], *, all_: bool, dry_run: bool) -> None:
+def _clean_in_cluster(
+    access: Path, contacts: list[str] | None, runs: list[str], *, all_: bool, dry_run: bool
+) -> None:
     from dataward.cli.complaints import visible
     from dataward.cli.output import stdout_console
     from dataward.cli.visiting import visit
@@ -76,4 +80,4 @@ def _clean_in_cluster(access: Path, runs: list[str], *, all_: bool, dry_run: boo
             await visitor.clean(run)
             stdout_console().print(f"{visible(run)}: removed", soft_wrap=True)
 
-    visit(access, (), clean)
+    visit(access, contacts, clean)

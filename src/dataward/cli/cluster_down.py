@@ -1,14 +1,11 @@
 """``dataward cluster down``: ends what ``cluster up`` has started."""
 
-from pathlib import Path
-from typing import Annotated
-
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import ClusterPath, JsonOption
 
 
 def cluster_down_command(
-    directory: Annotated[Path, Argument(help="The cluster's directory.")],
-    json: Annotated[bool, Option("--json", help="Print what was ended as JSON.")] = False,
+    directory: ClusterPath,
+    json: JsonOption = False,
 ) -> None:
     """End the nodes and the store of this machine's cluster; its files stay.
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import JsonOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -16,7 +17,7 @@ def cluster_init_command(
         list[str] | None,
         Option("--contact", help="Where a node will be, as HOST:PORT, for who submits."),
     ] = None,
-    json: Annotated[bool, Option("--json", help="Print what was made as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Found a cluster: its certificate authority, and an access file for each role.
 
@@ -29,6 +30,7 @@ def cluster_init_command(
     - `dataward cluster init lab`
     - `dataward cluster init lab --store valkeys://:secret@db.example.org`
     """
+    from dataward.cli.complaints import visible
     from dataward.cli.output import print_json, stderr_console, stdout_console
     from dataward.cli.visiting import needs_extra
 
@@ -47,6 +49,6 @@ def cluster_init_command(
         print_json({"cluster": cluster, "access": files})
         return
     console = stdout_console()
-    console.print(f"founded {cluster} in {directory}")
+    console.print(f"founded {visible(cluster)} in {visible(directory)}", soft_wrap=True)
     for role, path in files.items():
-        console.print(f"  {role:8}{path}", soft_wrap=True)
+        console.print(f"  {role:8}{visible(path)}", soft_wrap=True)

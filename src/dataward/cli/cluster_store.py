@@ -1,19 +1,17 @@
 """``dataward cluster store``: starts a local store for a cluster."""
 
-from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import ClusterPath, JsonOption, ReplicasOption, ShardsOption
+from dataward.cli.parameters import Option
 
 
 def cluster_store_command(
-    directory: Annotated[Path, Argument(help="The cluster's directory.")],
-    shards: Annotated[
-        int, Option(help="Servers that share the work: 1, or 3 as a cluster.", min=1, max=3)
-    ] = 1,
-    replicas: Annotated[int, Option(help="Replicas of each of 3 servers.", min=0, max=1)] = 0,
+    directory: ClusterPath,
+    shards: ShardsOption = 1,
+    replicas: ReplicasOption = 0,
     stop: Annotated[bool, Option("--stop", help="End it.")] = False,
-    json: Annotated[bool, Option("--json", help="Print its address as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Start a Valkey server of this machine for a cluster, in DIRECTORY/store.
 
@@ -40,7 +38,10 @@ def cluster_store_command(
     if stop:
         was_up = laptop.stop_store()
         said = "the store has ended" if was_up else "the store was not up"
-        stdout_console().print(said)
+        if json:
+            print_json({"store": was_up})
+        else:
+            stdout_console().print(said)
         return
     with busy("starting the store"):
         place = read_address(laptop.start_store(shards, replicas)).place

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import JsonOption, LeaseOption, ReplicasOption, ShardsOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -12,14 +13,10 @@ def cluster_up_command(
     slots: Annotated[
         int | None, Option(help="Tasks at a time on each; default: its share of the cores.", min=1)
     ] = None,
-    shards: Annotated[
-        int, Option(help="Servers of the store: 1, or 3 as a cluster.", min=1, max=3)
-    ] = 1,
-    replicas: Annotated[int, Option(help="Replicas of each of 3 servers.", min=0, max=1)] = 0,
-    lease: Annotated[
-        str, Option(help="A node that is silent for so long is taken for dead.")
-    ] = "10s",
-    json: Annotated[bool, Option("--json", help="Print what is up as JSON.")] = False,
+    shards: ShardsOption = 1,
+    replicas: ReplicasOption = 0,
+    lease: LeaseOption = "10s",
+    json: JsonOption = False,
 ) -> None:
     """Start a store and nodes on this machine: a cluster to try things with.
 

@@ -3,18 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import EdgesOption, JsonOption, SchemaOption, WorkflowFile
+from dataward.cli.parameters import Argument
 from dataward.model.edges import Edges
 
 
 def convert_command(
-    source: Annotated[Path, Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
+    source: WorkflowFile,
     target: Annotated[Path, Argument(help="Where to write; .gz compresses.")],
-    schema: Annotated[str, Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
-    edges: Annotated[
-        Edges, Option(help="Which edges order the tasks: as declared, from files, or both.")
-    ] = Edges.DECLARED,
-    json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    schema: SchemaOption = "1.6",
+    edges: EdgesOption = Edges.DECLARED,
+    json: JsonOption = False,
 ) -> None:
     """Write a workflow file as WfFormat.
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import JsonOption, SeedOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -30,8 +31,8 @@ def deadlines_command(
     load: Annotated[
         float, Option(help="Work that arrives, over what all nodes can do.", min=0.001, max=1000)
     ] = 1.0,
-    seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
-    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """Simulate workflows that are promised in time, or refused, after PeerComp.
 

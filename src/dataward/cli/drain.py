@@ -1,20 +1,16 @@
 """``dataward drain``: lets a node of a cluster finish its work and leave."""
 
-from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import AccessOption, ContactOption, JsonOption
+from dataward.cli.parameters import Argument
 
 
 def drain_command(
     node: Annotated[str, Argument(help="The node's name, as 'dataward nodes' lists it.")],
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print the node as JSON.")] = False,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Let a node finish the tasks that run there, hand over the files that others need, and end.
 

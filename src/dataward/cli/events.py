@@ -3,19 +3,16 @@
 from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import AccessOption, ClusterRunArgument, ContactOption, JsonOption
+from dataward.cli.parameters import Option
 
 
 def events_command(
-    run: Annotated[str, Argument(help="The run's name, as 'dataward status' lists it.")],
-    out: Annotated[Path, Option("--out", "-o", help="The file to write.")],
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print how many there are as JSON.")] = False,
+    run: ClusterRunArgument,
+    output: Annotated[Path, Option("--output", "-o", help="Where to write the list.")],
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write the events of a run, which every node has kept for itself, as one list.
 
@@ -31,8 +28,8 @@ def events_command(
     from dataward.cli.visiting import visit
     from dataward.cluster.mirror import written_events
 
-    count = visit(access, contacts, lambda visitor: written_events(visitor, run, out))
+    count = visit(access, contacts, lambda visitor: written_events(visitor, run, output))
     if json:
-        print_json({"file": encodable(out), "events": count})
+        print_json({"file": encodable(output), "events": count})
         return
-    stdout_console().print(f"{counted(count, 'event')} in {visible(out)}", soft_wrap=True)
+    stdout_console().print(f"{counted(count, 'event')} in {visible(output)}", soft_wrap=True)

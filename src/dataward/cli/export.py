@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import (
+    ContactOption,
+    ElsewhereOption,
+    JsonOption,
+    RunArgument,
+    SchemaOption,
+)
+from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
     from dataward.model.workflow import Workflow
@@ -11,13 +18,12 @@ if TYPE_CHECKING:
 
 
 def export_command(
-    run: Annotated[str, Argument(help="A run, as montage.run or montage.run/2.")],
+    run: RunArgument,
     output: Annotated[Path, Option("--output", "-o", help="Where to write; .gz compresses.")],
-    access: Annotated[
-        Path | None, Option(help="RUN is a cluster's: the access file to ask it with.")
-    ] = None,
-    schema: Annotated[str, Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
-    json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    access: ElsewhereOption = None,
+    contacts: ContactOption = None,
+    schema: SchemaOption = "1.6",
+    json: JsonOption = False,
 ) -> None:
     """Write a run's workflow as WfFormat, with the run times, sizes and memory that were measured.
 
@@ -41,7 +47,7 @@ def export_command(
     from dataward.cli.recorded import run_named, workflow_of
     from dataward.formats import write_workflow
 
-    with run_named(run, access) as record:
+    with run_named(run, access, contacts) as record:
         declared = workflow_of(record)
         measured = _measured(record, declared)
     warnings = [sentence for sentence in measured.warnings if sentence not in declared.warnings]

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import AccessOption, ClusterRunArgument, ContactOption, JsonOption
 from dataward.cli.parameters import Argument, Option
 
 
 def fetch_command(
-    run: Annotated[str, Argument(help="The run's name, as 'dataward status' lists it.")],
+    run: ClusterRunArgument,
     files: Annotated[
         list[str] | None,
         Argument(help="Only these files, also such as tasks have read; default: all results."),
@@ -15,13 +16,9 @@ def fetch_command(
     out: Annotated[
         Path | None, Option("--out", "-o", help="Where to put them; default: RUN, here.")
     ] = None,
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print what came as JSON.")] = False,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Bring the results of a run here: the files that its tasks wrote and none of them read.
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import JsonOption, SchemaOption, SeedOption
 from dataward.cli.parameters import Argument, Option
 
 SCALE_MAX = 1000.0
@@ -11,7 +12,7 @@ SCALE_MAX = 1000.0
 def generate_command(
     name: Annotated[str, Argument(help="The shape, one of those listed above.")],
     tasks: Annotated[int, Option("--tasks", "-n", help="How many tasks.", min=1)] = 100,
-    seed: Annotated[int, Option(help="Same seed, same file.")] = 0,
+    seed: SeedOption = 0,
     output: Annotated[
         Path | None, Option("--output", "-o", help="Where to write; default NAME-TASKS.json.")
     ] = None,
@@ -32,8 +33,8 @@ def generate_command(
     set_: Annotated[
         list[str] | None, Option("--set", help="A shape's own parameter, as degree=4.")
     ] = None,
-    schema: Annotated[str, Option(help="WfFormat version: 1.6 or 1.5.")] = "1.6",
-    json: Annotated[bool, Option("--json", help="Print what was made as JSON.")] = False,
+    schema: SchemaOption = "1.6",
+    json: JsonOption = False,
 ) -> None:
     """Make a workflow of a known shape, of any size.
 

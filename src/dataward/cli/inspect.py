@@ -3,35 +3,32 @@
 from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import (
+    CORES_DEFAULT,
+    BandwidthOption,
+    CoresOption,
+    EdgesOption,
+    JsonOption,
+    WorkflowFile,
+)
+from dataward.cli.parameters import Option
 from dataward.model.edges import Edges
 
-CORES_DEFAULT = 4
 NODES_MAX = 100_000_000
-CORES_MAX = 1_000_000
 
 
 def inspect_command(
-    file: Annotated[Path, Argument(help="WfFormat JSON, Pegasus DAX or YAML; gzip too.")],
+    file: WorkflowFile,
     nodes: Annotated[int, Option(help="Nodes, for the bounds.", min=1, max=NODES_MAX)] = 1,
-    cores: Annotated[
-        int | None,
-        Option(
-            help=f"Cores of each node; default {CORES_DEFAULT}, or as many as a task needs.",
-            min=1,
-            max=CORES_MAX,
-        ),
-    ] = None,
-    bandwidth: Annotated[str, Option(help="Each node's link, as 1Gbps or 125MB/s.")] = "1Gbps",
+    cores: CoresOption = None,
+    bandwidth: BandwidthOption = "1Gbps",
     edge: Annotated[
         str | None,
         Option(help="Link of the server holding the inputs; default: inputs are on nodes."),
     ] = None,
-    edges: Annotated[
-        Edges, Option(help="Which edges order the tasks: as declared, from files, or both.")
-    ] = Edges.DECLARED,
+    edges: EdgesOption = Edges.DECLARED,
     svg: Annotated[Path | None, Option(help="Draw the DAG into this file.")] = None,
-    json: Annotated[bool, Option("--json", help="Print the numbers as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Describe a workflow: size, shape, critical path, and how fast it could possibly run.
 

@@ -1,23 +1,22 @@
 """``dataward logs``: prints what a task printed."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import ContactOption, ElsewhereOption, RunArgument, TaskArgument
+from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
     from dataward.runs.run_directory import RunRecord
 
 
 def logs_command(
-    run: Annotated[str, Argument(help="A run, as montage.run or montage.run/2.")],
-    task: Annotated[str, Argument(help="The task's id.")],
+    run: RunArgument,
+    task: TaskArgument,
     stderr: Annotated[
         bool | None, Option("--stderr/--stdout", help="Print only one; default: both.")
     ] = None,
-    access: Annotated[
-        Path | None, Option(help="RUN is a cluster's: the access file to ask it with.")
-    ] = None,
+    access: ElsewhereOption = None,
+    contacts: ContactOption = None,
     attempt: Annotated[
         str, Option(help="An attempt, as n0.1.7; default: the one that won, or the last.")
     ] = "",
@@ -33,7 +32,7 @@ def logs_command(
     """
     from dataward.cli.recorded import run_named
 
-    with run_named(run, access, [task]) as record:
+    with run_named(run, access, contacts, [task]) as record:
         _print_logs(record, task, stderr, attempt)
 
 

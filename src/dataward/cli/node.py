@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import LeaseOption, SlotsOption
 from dataward.cli.parameters import Option
 
 
@@ -11,9 +12,7 @@ def node_command(
     name: Annotated[
         str, Option(help="The node's name, different from all others; default: the host's.")
     ] = "",
-    slots: Annotated[
-        int | None, Option(help="Tasks at a time; default: as many as cores.", min=1)
-    ] = None,
+    slots: SlotsOption = None,
     depot: Annotated[
         Path | None, Option(help="Where files are kept; default: dataward-NAME, here.")
     ] = None,
@@ -27,9 +26,7 @@ def node_command(
         str, Option(help="Where others reach it, as HOST:PORT; default: the host's name.")
     ] = "",
     store: Annotated[str, Option(help="The store's server; default: as in the access file.")] = "",
-    lease: Annotated[
-        str, Option(help="A node that is silent for so long is taken for dead.")
-    ] = "10s",
+    lease: LeaseOption = "10s",
     site: Annotated[str, Option(help="The site that the node is at.")] = "",
     bandwidth: Annotated[
         str, Option(help="Of the node's link, as 10Gbps, for plans; default: 1Gbps.")

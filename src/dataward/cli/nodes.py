@@ -1,19 +1,12 @@
 """``dataward nodes``: lists the nodes of a cluster."""
 
-from pathlib import Path
-from typing import Annotated
-
-from dataward.cli.parameters import Option
+from dataward.cli.options import AccessOption, ContactOption, JsonOption
 
 
 def nodes_command(
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print them as JSON.")] = False,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """List the nodes of a cluster that are up.
 

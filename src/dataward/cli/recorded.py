@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 from dataward.cli.complaints import visible
 from dataward.cli.output import busy, stderr_console
+from dataward.cli.visiting import on_this_machine, visit
 from dataward.errors import FormatError
 from dataward.formats import read_workflow
 from dataward.model.events import Event
@@ -29,23 +30,26 @@ def recorded_run(name: str) -> RunRecord:
 
 @contextmanager
 def run_named(
-    name: str, access: Path | None = None, logs_of: Sequence[str] = ()
+    name: str,
+    access: Path | None,
+    contacts: Sequence[str] | None,
+    logs_of: Sequence[str] = (),
 ) -> Iterator[RunRecord]:
     """As `recorded_run`; with an access file, the run of this name in a cluster, as it is now.
 
     Its record is brought here for the while, with the logs of these tasks.
     """
     if access is None:
+        on_this_machine(contacts)
         yield recorded_run(name)
         return
     if not name:
         raise NoRunError("--access needs a run's name; 'dataward status' lists them")
-    from dataward.cli.visiting import visit
     from dataward.cluster.mirror import mirrored
 
     with TemporaryDirectory(prefix="dataward-") as place, ExitStack() as stack:
         path, tasks = Path(place) / name, [TaskId(task) for task in logs_of]
-        yield visit(access, (), lambda visitor: mirrored(visitor, name, path, stack, tasks))
+        yield visit(access, contacts, lambda visitor: mirrored(visitor, name, path, stack, tasks))
 
 
 def _latest_here() -> RunRecord:

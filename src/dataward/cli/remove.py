@@ -3,13 +3,14 @@
 from typing import Annotated
 
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import JsonOption
+from dataward.cli.parameters import Argument
 
 
 def remove_command(
     run: Annotated[str, Argument(help="The run, as montage.run.")],
     tasks: Annotated[list[str], Argument(help="Tasks, or types of tasks.")],
-    json: Annotated[bool, Option("--json", help="Print what became of each task as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Remove tasks from a run under way, with all tasks that depend on them.
 

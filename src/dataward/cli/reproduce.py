@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import JsonOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -14,10 +15,10 @@ def reproduce_command(
     quick: Annotated[
         bool, Option("--quick", help="Small workflows: a few minutes for all of them.")
     ] = False,
-    out: Annotated[Path, Option("-o", "--out", help="The directory for all results.")] = Path(
+    out: Annotated[Path, Option("--out", "-o", help="The directory for all results.")] = Path(
         "reproduction"
     ),
-    json: Annotated[bool, Option("--json", help="Print claims and verdicts as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Repeat the papers' experiments, and hold their claims against what comes out.
 

@@ -4,7 +4,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import (
+    ContactOption,
+    ElsewhereOption,
+    EventsOption,
+    ForceOption,
+    FreshOption,
+    JsonOption,
+    ParameterOption,
+    QuietOption,
+    RetriesOption,
+    SettingOption,
+    SlotsOption,
+    TargetArguments,
+    TimeLimitOption,
+    TrackProgramsOption,
+    UntilOption,
+    WorkflowFile,
+    WrapOption,
+)
+from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
     from dataward.api.run import RunRequest
@@ -12,15 +31,9 @@ if TYPE_CHECKING:
 
 
 def run_command(
-    file: Annotated[Path, Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
-    targets: Annotated[
-        list[str] | None,
-        Argument(help="Only what makes these: files, tasks or types of tasks; default: all."),
-    ] = None,
-    slots: Annotated[
-        int | None,
-        Option(help="Tasks at a time on each node; default: as many as cores.", min=1),
-    ] = None,
+    file: WorkflowFile,
+    targets: TargetArguments = None,
+    slots: SlotsOption = None,
     nodes: Annotated[
         int, Option(help="Nodes, each with its own depot, to try out locality.", min=1)
     ] = 1,
@@ -32,18 +45,9 @@ def run_command(
             "what the disk has free), final (none), or all (in outputs/ too)."
         ),
     ] = "auto",
-    force: Annotated[
-        list[str] | None,
-        Option("--force", help="Run this task, or type of tasks, even if nothing changed."),
-    ] = None,
-    until: Annotated[
-        list[str] | None,
-        Option(help="Go no further than this file, task or type of tasks."),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        Option("--set-param", help="Fill {name} in commands and file names: name=value."),
-    ] = None,
+    force: ForceOption = None,
+    until: UntilOption = None,
+    parameters: ParameterOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only say what would run, why, and for how long.")
     ] = False,
@@ -53,33 +57,20 @@ def run_command(
     resume: Annotated[
         bool, Option("--resume", help="Continue the last run, which was interrupted.")
     ] = False,
-    retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
-    time_limit: Annotated[
-        str, Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
-    ] = "",
-    wrap: Annotated[
-        list[str] | None,
-        Option(help="Run every command by another, or TYPE= and one for tasks of a type."),
-    ] = None,
-    track_programs: Annotated[
-        bool, Option("--track-programs", help="Rerun tasks whose program's own file has changed.")
-    ] = False,
+    retries: RetriesOption = 0,
+    time_limit: TimeLimitOption = "",
+    wrap: WrapOption = None,
+    track_programs: TrackProgramsOption = False,
     strategy: Annotated[
         str, Option(help="How tasks are scheduled; best: as the simulator advises.")
     ] = "dataward",
-    set_: Annotated[
-        list[str] | None,
-        Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
-    ] = None,
-    events: Annotated[Path | None, Option(help="Write every event to this file too.")] = None,
-    access: Annotated[
-        Path | None, Option(help="Run on a cluster: submit, watch and fetch; its access file.")
-    ] = None,
-    fresh: Annotated[
-        bool, Option("--fresh", help="On a cluster, run every task, whatever it knows.")
-    ] = False,
-    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, Option("--quiet", help="Show nothing while it runs.")] = False,
+    set_: SettingOption = None,
+    events: EventsOption = None,
+    access: ElsewhereOption = None,
+    contacts: ContactOption = None,
+    fresh: FreshOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Run a workflow on this machine: real processes, real files.
 
@@ -116,6 +107,7 @@ def run_command(
         stderr_console,
     )
     from dataward.cli.run_watcher import RunWatcher
+    from dataward.cli.visiting import on_this_machine
     from dataward.errors import SettingError
     from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
@@ -145,8 +137,9 @@ def run_command(
             keep=keep if keep != "auto" else None, resume=resume or None,
             dry_run=dry_run or None, replace=replace or None,
         )  # fmt: skip
-        _run_on_cluster(access, file, request, given, fresh=fresh, json=json, quiet=quiet)
+        _run_on_cluster(access, contacts, file, request, given, fresh=fresh, json=json, quiet=quiet)
         return
+    on_this_machine(contacts)
     if fresh:
         raise SettingError("--fresh is for clusters; here, --force names the tasks to run")
     with reading_file(file):
@@ -189,6 +182,7 @@ def run_command(
 
 def _run_on_cluster(
     access: Path,
+    contacts: list[str] | None,
     file: Path,
     request: "RunRequest",
     unfit: list[str],
@@ -226,7 +220,7 @@ def _run_on_cluster(
         fresh=fresh,
     )
     out = request.out or Path(f"{stem_of(file)}.run")
-    end = run_on_cluster(access, file, asked, out, quiet=quiet or json)
+    end = run_on_cluster(access, contacts, file, asked, out, quiet=quiet or json)
     if json:
         print_json(end_as_json(end))
     else:

@@ -1,6 +1,6 @@
 """``dataward run --access``: submits a workflow, watches it, and brings its results here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,13 @@ from dataward.runs.stale_outputs import StaleOutputs
 
 
 def run_on_cluster(
-    access: Path, file: Path, request: SubmitRequest, out: Path, *, quiet: bool
+    access: Path,
+    contacts: Sequence[str] | None,
+    file: Path,
+    request: SubmitRequest,
+    out: Path,
+    *,
+    quiet: bool,
 ) -> RunEnd:
     """The end of the run. Ctrl-C ends the watching; the run goes on in the cluster."""
 
@@ -47,7 +53,7 @@ def run_on_cluster(
         cores = [member.cores for member in visitor.members.values()]
         return RunEnd(ending_of(record, len(cores), max(cores, default=1)), str(file))
 
-    return visit(access, (), work)
+    return visit(access, contacts, work)
 
 
 def _say_it_goes_on(name: str, access: Path) -> None:

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import JsonOption
+from dataward.cli.parameters import Argument
 
 
 def runs_command(
     directory: Annotated[
         Path, Argument(help="A run directory, or a directory that holds some.")
     ] = Path(),
-    json: Annotated[bool, Option("--json", help="Print the runs as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """List past runs and the one under way: when, how far they came, how long they took.
 

@@ -4,6 +4,7 @@ import time
 from typing import Annotated
 
 from dataward.cli.exit_codes import ExitCode
+from dataward.cli.options import FaultsOption, JsonOption
 from dataward.cli.parameters import Option
 from dataward.cli.seed_workflows import Workflows
 
@@ -14,7 +15,7 @@ def seeds_command(
     count: Annotated[int, Option("--count", "-n", help="How many seeds.", min=1)] = 1000,
     first: Annotated[int, Option(help="The first seed.")] = 0,
     seed: Annotated[int | None, Option(help="Replay just this one.")] = None,
-    faults: Annotated[str, Option(help="What goes wrong, as for simulate.")] = "chaos",
+    faults: FaultsOption = "chaos",
     strategy: Annotated[
         str, Option(help="Strategies, with commas between them, or all: each tries every seed.")
     ] = "dataward",
@@ -31,7 +32,7 @@ def seeds_command(
     world: Annotated[
         str | None, Option(help="Just this small world; or replay it, with the faults given.")
     ] = None,
-    json: Annotated[bool, Option("--json", help="Print the verdicts as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Run small workflows under seeded faults and check every invariant after every event.
 

@@ -4,22 +4,25 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import (
+    BandwidthOption,
+    CoresOption,
+    EventsOption,
+    FaultsOption,
+    JsonOption,
+    RetriesOption,
+    SeedOption,
+    WorkflowFile,
+)
+from dataward.cli.parameters import Option
 from dataward.model.platform import Placement
-
-CORES_DEFAULT = 4  # ADAGE's nodes have four
 
 
 def simulate_command(
-    file: Annotated[Path, Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
+    file: WorkflowFile,
     nodes: Annotated[int, Option(help="How many nodes.", min=1)] = 16,
-    cores: Annotated[
-        int | None,
-        Option(
-            help=f"Cores of each node; default {CORES_DEFAULT}, or as many as a task needs.", min=1
-        ),
-    ] = None,
-    bandwidth: Annotated[str, Option(help="Each node's link, each way.")] = "1Gbps",
+    cores: CoresOption = None,
+    bandwidth: BandwidthOption = "1Gbps",
     platform: Annotated[
         Path | None, Option(help="A platform file (YAML) instead of equal nodes.")
     ] = None,
@@ -34,16 +37,13 @@ def simulate_command(
     strategy: Annotated[
         str, Option(help="Strategies, with commas between them, or all: best first.")
     ] = "dataward",
-    seed: Annotated[int, Option(help="Same seed, same run.")] = 0,
-    faults: Annotated[
-        str,
-        Option(help="What goes wrong: none, crashes, stragglers, chaos, or crash=0.2,..."),
-    ] = "none",
+    seed: SeedOption = 0,
+    faults: FaultsOption = "none",
     set_: Annotated[
         list[str] | None,
         Option("--set", help="A node setting, as backups_max=1; --set x=1 lists them."),
     ] = None,
-    retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
+    retries: RetriesOption = 0,
     estimates: Annotated[
         str,
         Option(
@@ -55,9 +55,9 @@ def simulate_command(
         list[str] | None,
         Option(help="Remove a task, and what depends on it, after a time: TASK@90s."),
     ] = None,
-    events: Annotated[Path | None, Option(help="Write every event to this file.")] = None,
+    events: EventsOption = None,
     plot: Annotated[Path | None, Option(help="Draw the run into this SVG file.")] = None,
-    json: Annotated[bool, Option("--json", help="Print the results as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Run a workflow on simulated machines, by one or several strategies.
 

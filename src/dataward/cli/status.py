@@ -1,20 +1,16 @@
 """``dataward status``: says how the runs of a cluster stand."""
 
-from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import AccessOption, ContactOption, JsonOption
+from dataward.cli.parameters import Argument
 
 
 def status_command(
     run: Annotated[str, Argument(help="A run's name; default: all runs.")] = "",
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print it as JSON.")] = False,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Say how the runs of a cluster stand, those that go on and those that have ended.
 

@@ -1,12 +1,10 @@
 """``dataward strategies``: lists the ways to schedule."""
 
-from typing import Annotated
-
-from dataward.cli.parameters import Option
+from dataward.cli.options import JsonOption
 
 
 def strategies_command(
-    json: Annotated[bool, Option("--json", help="Print them as JSON, with their parts.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """List every strategy that `run` and `simulate` know, with one line and the paper.
 

@@ -1,62 +1,50 @@
 """``dataward submit``: submits a workflow to a cluster."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import (
+    AccessOption,
+    ContactOption,
+    ForceOption,
+    FreshOption,
+    JsonOption,
+    ParameterOption,
+    QuietOption,
+    RetriesOption,
+    SettingOption,
+    TargetArguments,
+    TimeLimitOption,
+    TrackProgramsOption,
+    UntilOption,
+    WorkflowFile,
+    WrapOption,
+)
+from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
     from dataward.cluster.submitting import SubmittedRun
 
 
 def submit_command(
-    file: Annotated[Path, Argument(help="The workflow: WfFormat, DAX or Pegasus YAML.")],
-    targets: Annotated[
-        list[str] | None,
-        Argument(help="Only what makes these: files, tasks or types of tasks; default: all."),
-    ] = None,
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
+    file: WorkflowFile,
+    targets: TargetArguments = None,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
     name: Annotated[str, Option(help="The run's name; default: the workflow's, and letters.")] = "",
     wait: Annotated[bool, Option("--wait", help="Watch the run until it has ended.")] = False,
-    fresh: Annotated[
-        bool, Option("--fresh", help="Run every task, even if the cluster knows its outcome.")
-    ] = False,
+    fresh: FreshOption = False,
     copies: Annotated[int, Option(help="Nodes that should have each result.", min=1)] = 1,
-    force: Annotated[
-        list[str] | None,
-        Option("--force", help="Run this task, or type of tasks, even if nothing changed."),
-    ] = None,
-    until: Annotated[
-        list[str] | None,
-        Option(help="Go no further than this file, task or type of tasks."),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        Option("--set-param", help="Fill {name} in commands and file names: name=value."),
-    ] = None,
-    retries: Annotated[int, Option(help="How often to retry a failing task.", min=0)] = 0,
-    time_limit: Annotated[
-        str, Option(help="Longest run of a task, as 90s, 5min or 2h; default: no limit.")
-    ] = "",
-    wrap: Annotated[
-        list[str] | None,
-        Option(help="Run every command by another, or TYPE= and one for tasks of a type."),
-    ] = None,
-    track_programs: Annotated[
-        bool, Option("--track-programs", help="Rerun tasks whose program's own file has changed.")
-    ] = False,
+    force: ForceOption = None,
+    until: UntilOption = None,
+    parameters: ParameterOption = None,
+    retries: RetriesOption = 0,
+    time_limit: TimeLimitOption = "",
+    wrap: WrapOption = None,
+    track_programs: TrackProgramsOption = False,
     strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "dataward",
-    set_: Annotated[
-        list[str] | None,
-        Option("--set", help="A setting, as log_bytes_max=1000000; --set x=1 lists them."),
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print the run as JSON.")] = False,
-    quiet: Annotated[bool, Option("--quiet", help="Show nothing while it goes on.")] = False,
+    set_: SettingOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Submit a workflow to a cluster, and leave: the nodes run it to its end.
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.options import JsonOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -11,7 +12,7 @@ def trace_command(
         Path, Argument(help="A run, as montage.run/1, or a list that `simulate --events` wrote.")
     ],
     output: Annotated[Path, Option("--output", "-o", help="Where to write the trace.")],
-    json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Turn a run's events into a Chrome trace: nodes as processes, executors as threads.
 

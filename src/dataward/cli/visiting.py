@@ -26,6 +26,12 @@ def access_path(given: Path | None) -> Path:
     return named
 
 
+def on_this_machine(contacts: Sequence[str] | None) -> None:
+    """Check that nothing is asked of a node, as no access file is given. Raises SettingError."""
+    if contacts:
+        raise SettingError("--contact is for clusters; give --access FILE too")
+
+
 def visit(
     access: Path | None,
     contacts: Sequence[str] | None,

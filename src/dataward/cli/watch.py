@@ -1,21 +1,20 @@
 """``dataward watch``: shows a run of a cluster while it goes on."""
 
-from pathlib import Path
-from typing import Annotated
-
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import (
+    AccessOption,
+    ClusterRunArgument,
+    ContactOption,
+    JsonOption,
+    QuietOption,
+)
 
 
 def watch_command(
-    run: Annotated[str, Argument(help="The run's name, as 'dataward status' lists it.")],
-    access: Annotated[
-        Path | None, Option(help="The access file; default: as DATAWARD_ACCESS says.")
-    ] = None,
-    contacts: Annotated[
-        list[str] | None, Option("--contact", help="Ask the node at HOST:PORT.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print how it ended as JSON.")] = False,
-    quiet: Annotated[bool, Option("--quiet", help="Only wait until it has ended.")] = False,
+    run: ClusterRunArgument,
+    access: AccessOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Watch a run of a cluster until it has ended; Ctrl-C ends the watching, not the run.
 

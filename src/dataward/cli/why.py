@@ -1,24 +1,23 @@
 """``dataward why``: says why a task ran, was skipped, waits or failed, or that it was removed."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dataward.cli.parameters import Argument, Option
+from dataward.cli.options import ContactOption, ElsewhereOption, JsonOption, TaskArgument
+from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
     from dataward.runs.run_directory import RunFacts
 
 
 def why_command(
-    task: Annotated[str, Argument(help="The task's id.")],
+    task: TaskArgument,
     run: Annotated[
         str, Option(help="A run, as montage.run or montage.run/2; default: the latest here.")
     ] = "",
-    access: Annotated[
-        Path | None, Option(help="RUN is a cluster's: the access file to ask it with.")
-    ] = None,
-    json: Annotated[bool, Option("--json", help="Print the answer as JSON.")] = False,
+    access: ElsewhereOption = None,
+    contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Say in one sentence why a task ran, was skipped, waits or failed, or that it was removed.
 
@@ -33,7 +32,7 @@ def why_command(
     from dataward.cli.recorded import events_of, run_named, workflow_of
     from dataward.reports.why import why
 
-    with run_named(run, access) as record:
+    with run_named(run, access, contacts) as record:
         workflow = workflow_of(record)
         with busy(f"reading {record.events}"):
             now = _seconds_since_its_begin(record.facts())

@@ -18,12 +18,8 @@ from dataward.deadlines.local_schedule import Frame, QueueSlot
 from dataward.deadlines.reservations import Booking, ExecutionRole, WantedSlots
 from dataward.deadlines.submission import AskKey, BookingRef, ConfirmAt, SubmissionState
 from dataward.model.seeds import seeded
-from dataward.sim.deadline_world import (
-    DeadlineSettings,
-    DeadlineWorld,
-    FlyingRequest,
-    PromisedRun,
-)
+from dataward.sim.deadline_world import DeadlineSettings, DeadlineWorld, PromisedRun
+from dataward.sim.flying_request import FlyingRequest
 
 NOTICED_SECONDS = 10.0  # from a crash until owners know of it
 AGAIN_SECONDS = 60.0  # until an owner asks again for a task that no node had a hole for
@@ -90,7 +86,7 @@ class TroubledDeadlineWorld(DeadlineWorld):
         super().__init__(settings, outlines, speeds)
         for node, at in enumerate(trouble.crashes):
             if at < inf:
-                self._after(at, self._on_crash, node)
+                self._calendar.after(at, self._on_crash, node)
 
     def role(self, node: int) -> ExecutionRole:
         role = super().role(node)
@@ -125,9 +121,9 @@ class TroubledDeadlineWorld(DeadlineWorld):
             slots.append(running)
         back = self._trouble.returns[node]
         self.roles[node] = ExecutionRole(role.speed, back)
-        self._after(back - self.now, self._start_next, node)
-        self._tell_if_changed(node)
-        self._after(NOTICED_SECONDS, self._on_crash_noticed, (node, slots))
+        self._calendar.after(back - self.now, self._start_next, node)
+        self._updates.tell_if_changed(node)
+        self._calendar.after(NOTICED_SECONDS, self._on_crash_noticed, (node, slots))
 
     def _on_crash_noticed(self, what: tuple[int, list[QueueSlot]]) -> None:
         node, slots = what
@@ -151,8 +147,7 @@ class TroubledDeadlineWorld(DeadlineWorld):
         self._attempt += 1
         key = AskKey(run.submission.number, sequence, self._attempt, place, place + 1)
         ask = FlyingRequest(key, run.owner, WantedSlots([outline.work[task]], frame, [False]))
-        self._mask([ask])
-        self._climb_from_leaf(ask, run.owner)
+        self._ask(run, [ask])
 
     def _on_reserved(self, answer: tuple[AskKey, BookingRef, Booking]) -> None:
         key, ref, _ = answer
@@ -172,4 +167,4 @@ class TroubledDeadlineWorld(DeadlineWorld):
         if run is not None:
             loose = 2.0 * max((ask.wanted.frame.deadline - self.now) / ask.wanted.work[0], 1.0)
             again: Any = (run, ask.key.sequence, ask.key.low, min(loose, 100.0))
-            self._after(AGAIN_SECONDS, self._ask_again, again)
+            self._calendar.after(AGAIN_SECONDS, self._ask_again, again)
