@@ -168,7 +168,7 @@ class ValueLostError(DatawardError):
     def __init__(self, function: str, how: str) -> None:
         self.function = function
         self.how = how
-        super().__init__(f"the result of {function} is lost: {how}; make the call again")
+        super().__init__(f"the result of {function} is lost: {how}")
 
     def __reduce__(self) -> tuple[type["ValueLostError"], tuple[str, str]]:
         return type(self), (self.function, self.how)

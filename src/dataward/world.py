@@ -50,6 +50,7 @@ __all__ = [
     "StoredFile",
     "TimedOut",
     "TransferFailed",
+    "Unserved",
     "World",
 ]
 
@@ -60,6 +61,23 @@ class StoreUnavailable(DatawardError):  # noqa: N818 - a condition to wait out
 
 class TransferFailed(DatawardError):  # noqa: N818
     """A file did not arrive from the node (or the origin) it was asked of."""
+
+
+class Unserved(TransferFailed):
+    """Nobody serves a file that no task can make again; ``is_lost``: and has not for long.
+
+    ``holders`` are the nodes that are known to have had the file.
+    """
+
+    def __init__(
+        self, file: FileId, holders: Sequence[NodeId], why: str, *, lost_seconds: float = 0.0
+    ) -> None:
+        self.file = file
+        self.holders = tuple(holders)
+        self.is_lost = lost_seconds > 0
+        had = f"{' and '.join(holders)} had it" if holders else "no node is known to have had it"
+        what = f"is lost: nobody has served it for {lost_seconds:.0f} s" if self.is_lost else ""
+        super().__init__(f"input {file!r} {what or 'is not served'}; {had} ({why})")
 
 
 class DiskFull(DatawardError):  # noqa: N818

@@ -127,13 +127,17 @@ class Bundler:
 
     def add(self, item: Item, needs: Iterable[Item]) -> None:
         """Add a call; ``needs`` are the unfinished calls whose results it takes."""
+        self.hold_back(item, needs)
+        if not item.missing:
+            self._line_of(item).append(item)
+
+    def hold_back(self, item: Item, needs: Iterable[Item]) -> None:
+        """Let a call that is in no line wait for these, besides those it waits for already."""
         for need in needs:
             item.missing += 1
             if need.dependants is None:
                 need.dependants = []
             need.dependants.append(item)
-        if not item.missing:
-            self._line_of(item).append(item)
 
     def waiting(self) -> int:
         """How many calls are ready."""

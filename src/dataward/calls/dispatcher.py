@@ -11,10 +11,12 @@ from typing import Any
 from dataward.calls.arguments import PendingCall
 from dataward.calls.bundles import Bundler, BundleSettings, Item, PreferredNode
 from dataward.calls.directory import CallDirectory
-from dataward.calls.future import CallFuture, StoredResult, error_of
+from dataward.calls.fleeting import FleetingResult
+from dataward.calls.future import CallFuture, Kept, StoredResult, error_of
 from dataward.calls.lender import MakeLender
 from dataward.calls.lent_slot import LentSlot
-from dataward.errors import ProcessDiedError, TimeLimitError
+from dataward.calls.remaking import Remaker
+from dataward.errors import ProcessDiedError, TimeLimitError, ValueLostError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.call_results import Result
 
@@ -42,6 +44,7 @@ class Dispatcher:
         self._sent = 0
         self.lender = settings.make_lender(kernel, self, directory)
         self._bundler = Bundler(self.lender.capacity, preferred_of=self._preferred_of)
+        self._remaker = Remaker(self._bundler.add)
         self._is_timed = False  # whether `work` will be set when a call has waited long enough
 
     async def start(self) -> None:
@@ -90,7 +93,8 @@ class Dispatcher:
         """Cancel the calls that depend on a cancelled call."""
         cancelled = future.pending
         if cancelled is not None:
-            self._let_go(cancelled)
+            how = "the call that was to make it again was cancelled"
+            self._let_go(cancelled, ValueLostError(cancelled.function.name, how))
             for child in _dependants(cancelled):
                 child.future.cancel()
 
@@ -191,17 +195,51 @@ class Dispatcher:
     def _started(self, items: Sequence[Item]) -> list[PendingCall]:
         """The calls to be made, without those just cancelled and those that depend on them."""
         wanted: list[PendingCall] = []
+        late: list[PendingCall] = []
         for call in items:
             assert isinstance(call, PendingCall)
             if not call.is_started:
                 if any(need.cancelled() for need in call.needs):
                     call.future.cancel()
                 call.is_started = call.future.start()
-            if call.needs and (error := _loss(call)) is not None:
-                self.fail(call, error)
-            elif call.is_started:
+            if not call.is_started:
+                continue
+            if any(need.pending in late for need in call.needs):
+                late.append(call)
+            elif lost := _lost(call):
+                if self._waits_for(call, lost):
+                    late.append(call)
+            else:
                 wanted.append(call)
+        self.put_back(late)
         return wanted
+
+    # --- lost results ----------------------------------------------------------------------------
+
+    def _waits_for(self, call: PendingCall, lost: Sequence[FleetingResult]) -> bool:
+        """Whether all that was lost is being made again; if not, the call fails."""
+        again: dict[int, PendingCall] = {}
+        for value in lost:
+            made = self.make_again(value)
+            if made is None:
+                assert value.loss is not None
+                self.fail(call, value.loss)
+                return False
+            again[made.number] = made
+        self._bundler.hold_back(call, again.values())
+        return True
+
+    def make_again(self, value: FleetingResult) -> PendingCall | None:
+        """The call that makes a lost value again; None if that cannot be done."""
+        call = self._remaker.make(value)
+        if call is not None:
+            self.work.set()
+        return call
+
+    def make_lost_again(self) -> bool:
+        """Whether results that somebody may still ask for were lost, and are being made again."""
+        again = [self.make_again(value) for value in self.lender.lost_values()]
+        return any(again)
 
     def _give(self, slot: LentSlot, calls: list[PendingCall]) -> bool:
         """Whether the calls were sent; if not, there is no room in the slot's pipes."""
@@ -256,12 +294,19 @@ class Dispatcher:
         news = slot.new_results()
         for call, result in news:
             if isinstance(result, Result) and result.is_error:
-                self.fail(call, error_of(result))
+                self.fail(call, _as_made_again(call, error_of(result)))
             else:
-                self._bundler.finished(call)
-                self._let_go(call)
-                call.future.set_kept(result.value if isinstance(result, Result) else result)
+                self._on_value(call, result.value if isinstance(result, Result) else result)
         return len(news)
+
+    def _on_value(self, call: PendingCall, kept: Kept) -> None:
+        if isinstance(kept, FleetingResult) and kept.recipe is None:
+            kept.recipe = self._remaker.recipe_of(call)
+        is_other = call.renews is not None and call.renews is not kept
+        error = _as_made_again(call, ValueError("another result")) if is_other else None
+        self._bundler.finished(call)
+        self._let_go(call, error)
+        call.future.set_kept(kept)
 
     def fail(self, call: PendingCall, error: BaseException) -> None:
         """Fail a call, and all calls that depend on it, with this error."""
@@ -272,22 +317,30 @@ class Dispatcher:
             if future.done() or not (failed.is_started or future.start()):
                 continue
             stack += _dependants(failed)
-            self._let_go(failed)
+            self._let_go(failed, error)
             future.set_exception(error)
 
-    def _let_go(self, call: PendingCall) -> None:
+    def _let_go(self, call: PendingCall, error: BaseException | None = None) -> None:
         """Mark a call as finished. It no longer keeps the results that it needed."""
+        self._remaker.over(call, error)
         call.gone = True
         call.needs = ()
         call.future.pending = None
 
 
-def _loss(call: PendingCall) -> BaseException | None:
-    """Why a result that the call needs is no longer to be had, if that is so."""
-    for need in call.needs:
-        if isinstance(need.kept, StoredResult) and need.kept.loss is not None:
-            return need.kept.loss
-    return None
+def _lost(call: PendingCall) -> list[FleetingResult]:
+    """The results that the call needs and that nobody has any more."""
+    values = [need.kept for need in call.needs if isinstance(need.kept, FleetingResult)]
+    return [value for value in values if value.loss is not None]
+
+
+def _as_made_again(call: PendingCall, error: BaseException) -> BaseException:
+    """The error of a call; if it had been made before, its result is lost for good."""
+    if call.recipe is None:
+        return error
+    lost = ValueLostError(call.function.name, f"when the call was made again, it had {error!r}")
+    lost.__cause__ = error
+    return lost
 
 
 def _dependants(call: Item) -> list[PendingCall]:

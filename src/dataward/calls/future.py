@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dataward.live.call_results import InFile, Result
@@ -54,8 +55,12 @@ class StoredResult(ABC):
         return None
 
     @abstractmethod
-    def read(self) -> bytes:
-        """The pickled value. Any thread may ask but the executor's own. Raises the ``loss``."""
+    def read(self, timeout: float | None = None) -> bytes:
+        """The pickled value. Any thread may ask. Raises the ``loss``, or TimeoutError.
+
+        A result that was lost may be made again meanwhile; the executor's own thread does not wait
+        for that.
+        """
 
 
 class LargeResult(StoredResult):
@@ -72,7 +77,7 @@ class LargeResult(StoredResult):
     def file(self) -> InFile:
         return self._file
 
-    def read(self) -> bytes:
+    def read(self, timeout: float | None = None) -> bytes:
         return self._file.read()
 
     def __del__(self) -> None:
@@ -166,11 +171,13 @@ class CallFuture(Future[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """What the call returned. It is unpickled when it is first asked for."""
+        until = None if timeout is None else monotonic() + timeout
         value: Any = super().result(timeout)
         if value is _UNREAD:
             kept = self.kept
             assert kept is not None
-            pickled = kept.read() if isinstance(kept, StoredResult) else kept
+            left = None if until is None else max(until - monotonic(), 0.0)
+            pickled = kept.read(left) if isinstance(kept, StoredResult) else kept
             value = self._result = pickle.loads(pickled)
         found: T = value
         return found

@@ -13,6 +13,7 @@ from dataward.strategies.strategy import Strategy
 FOR_EVER_SECONDS = 1e9
 OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and handing it to a thread as much again
 UNAWAITED_SECONDS = 0.03
+LOST_INPUT_LEASES = 30  # long enough for a machine to start again
 LEAD_SECONDS = 0.08  # the node may be busy with other things for this long
 
 _NO_LEASES = "nodes of one process are lost together, so their leases never expire"
@@ -61,6 +62,7 @@ def fitted_to_network(strategy: Strategy, lease_seconds: float) -> Strategy:
         validation_seconds=lease_seconds / 4,
         stale_outbox_seconds=min(strategy.settings.stale_outbox_seconds, lease_seconds),
         retry_seconds_max=min(strategy.settings.retry_seconds_max, lease_seconds / 2),
+        lost_input_seconds=LOST_INPUT_LEASES * lease_seconds,
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=UNAWAITED_SECONDS,
         lead_seconds=LEAD_SECONDS,

@@ -17,7 +17,15 @@ from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_advanced, tell_due, tell_ended, tell_measured
-from dataward.world import Cancelled, DiskFull, InputLost, RunResult, TransferFailed, World
+from dataward.world import (
+    Cancelled,
+    DiskFull,
+    InputLost,
+    RunResult,
+    TransferFailed,
+    Unserved,
+    World,
+)
 
 
 @dataclass
@@ -114,6 +122,8 @@ class Executor:
             raise
         except InputLost as lost:
             await self.setbacks.on_input_lost(begun, attempt, lost)
+        except Unserved as error:
+            await self.setbacks.on_unserved(begun.spec, attempt, error)
         except TransferFailed as error:
             await self.setbacks.on_transfer_failed(begun.spec, attempt, str(error))
         except DiskFull as error:

@@ -13,7 +13,8 @@ from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.sources import SourceRates
 from dataward.node.store_client import StoreClient
-from dataward.world import DiskFull, Flag, InputLost, TimedOut, TransferFailed, World
+from dataward.node.unserved import UnservedFiles
+from dataward.world import DiskFull, Flag, InputLost, TimedOut, TransferFailed, Unserved, World
 
 _Told = tuple[NodeId, WantFile]
 
@@ -59,6 +60,7 @@ class Fetcher:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
         self._window = Slots(self.world.kernel, self.settings.window_bytes)
         self._rates = SourceRates(self.world.network)
+        self._unserved = UnservedFiles(self.settings.lost_input_seconds)
 
     def loose_ends(self) -> dict[str, int]:
         return {
@@ -132,11 +134,14 @@ class Fetcher:
         """Try every known copy, in random order so that the load spreads, several times over.
 
         The origin, which all share, comes last, and so do sources that are known to be slow and,
-        after them, nodes that could not be reached a moment ago. Raises InputLost, TransferFailed
-        or DiskFull.
+        after them, nodes that could not be reached a moment ago. Raises InputLost, Unserved or
+        DiskFull.
         """
         order: list[NodeId] = []
-        for round_ in range(self.settings.fetch_rounds):
+        why = ""
+        # Many tasks may read an input that is lost: each asks once more, but not for long.
+        is_lost = self._unserved.seconds(file.id) > 0
+        for round_ in range(1 if is_lost else self.settings.fetch_rounds):
             if round_:
                 if order:  # they may serve it later; with nobody known, waiting is in vain
                     await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
@@ -151,12 +156,15 @@ class Fetcher:
             for source in order:
                 try:
                     await self._fetch_from(source, urgency, file)
+                    self._unserved.came(file.id)
                     return
-                except TransferFailed:
-                    continue
+                except TransferFailed as failure:
+                    why = str(failure) if source == ORIGIN else why
         if file.producer:
             raise InputLost([file])
-        raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
+        self._unserved.failed(file.id, self.world.kernel.now())
+        holders = sorted(set(sources) - {ORIGIN})
+        raise Unserved(file.id, holders, why, lost_seconds=self._unserved.seconds(file.id))
 
     async def _fetch_from(self, source: NodeId, urgency: float, file: InputFile) -> None:
         if file.size_bytes < self.settings.asked_bytes:

@@ -23,7 +23,7 @@ from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended
-from dataward.world import InputLost, World
+from dataward.world import InputLost, Unserved, World
 
 
 @dataclass
@@ -100,11 +100,21 @@ class Setbacks:
         else:
             self.state.outbox.let_go(spec.id)
 
+    async def on_unserved(self, spec: TaskSpec, attempt: AttemptId, missing: Unserved) -> None:
+        """Wait for a node that has the input, but not for ever: it may be gone for good."""
+        if missing.is_lost:
+            self._fail(spec, attempt, str(missing))
+        else:
+            await self.on_transfer_failed(spec, attempt, str(missing))
+
+    def _fail(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
+        self.state.outbox.fail(spec.id, attempt, reason)
+
     async def on_disk_full(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         """Send the task to another node. A node that is alone waits for room, for a while."""
         if self.is_hopeless(spec.id):
-            tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
-            self.state.outbox.fail(spec.id, attempt, reason)
+            self._fail(spec, attempt, reason)
         elif self.is_alone:
             await self.on_transfer_failed(spec, attempt, reason)
         else:

@@ -44,6 +44,7 @@ class NodeSettings:
     fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost
     retry_seconds: float = 0.5  # ours: between such tries, and between failed calls to the store
     retry_seconds_max: float = 10.0
+    lost_input_seconds: float = 3750.0  # ours, 30 leases: then an input nobody serves is lost
     full_disk_tries: int = 30  # ours: how often a node that is alone waits for room on its disk
     patrol_limit: int = 2048  # ours: stuck tasks that one patrol is given
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
@@ -59,6 +60,7 @@ class NodeSettings:
                 raise SettingError(f"a node with {name} 0 would stand still; give at least 1")
         for name in (
             "lease_seconds", "validation_seconds", "retry_seconds", "ask_again_seconds",
+            "lost_input_seconds",
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise SettingError(f"a node with {name} 0 would never rest; give more than 0")
