@@ -201,9 +201,36 @@ def test_those_that_are_gone_are_passed_over():
 # --- calls that need large values ----------------------------------------------------------------
 
 
+class Places:
+    """Values are at the nodes that calls prefer and ``at`` others; they take 5 s to any other."""
+
+    def __init__(self, homes, at=None):
+        self.homes = homes
+        self.at = at or {}
+
+    def preferred_of(self, item):
+        return self.homes.get(item.number)
+
+    def moving_seconds(self, item, node):
+        is_here = self.homes[item.number].node == node or node in self.at.get(item.number, ())
+        return 0.0 if is_here else 5.0
+
+    def slots_at(self, node):
+        return 2
+
+
+def lined_up(count, places, seconds):
+    """Calls that take so long, in a bundler for two nodes of two slots."""
+    bundler, pace = Bundler(4, places=places), Pace()
+    pace.learn(1, seconds)
+    for number in range(count):
+        bundler.add(Item(number, pace), [])
+    return bundler
+
+
 def test_a_call_waits_for_the_node_that_has_its_value_as_long_as_moving_it_would_take():
     homes = {1: PreferredNode("n1", 5.0), 2: PreferredNode("n2", 9.0)}
-    bundler = Bundler(2, preferred_of=lambda item: homes.get(item.number))
+    bundler = Bundler(2, places=Places(homes))
     pace = Pace()
     pace.learn(1, 0.0001)
     for number in (1, 2, 3):
@@ -218,3 +245,24 @@ def test_a_call_waits_for_the_node_that_has_its_value_as_long_as_moving_it_would
     assert (bundler.waiting(), bundler.next_leave()) == (1, 5.0)
     assert numbers("n2", 5.0) == [1]
     assert (bundler.waiting(), bundler.next_leave()) == (0, None)
+
+
+def test_a_call_leaves_at_once_where_it_would_wait_longer_than_moving_its_value_takes():
+    homes = dict.fromkeys(range(14), PreferredNode("n1", 100.0))
+    bundler = lined_up(14, Places(homes), seconds=1.0)
+
+    taken = [item.number for _ in range(4) for item in bundler.next_bundle("n2", 0.0)]
+
+    # The last one has 13 s of work before it, on two slots; the tenth has 4.5 s.
+    assert taken == [13, 12, 11]
+    assert [item.number for item in bundler.next_bundle("n1", 0.0)] == [0]
+
+
+def test_calls_whose_values_have_been_copied_to_a_node_are_made_there_first():
+    homes = dict.fromkeys(range(14), PreferredNode("n1", 100.0))
+    bundler = lined_up(14, Places(homes, at={3: ["n2"], 9: ["n2"]}), seconds=1.0)
+
+    taken = [item.number for _ in range(3) for item in bundler.next_bundle("n2", 0.0)]
+
+    assert taken == [9, 3, 13]
+    assert bundler.waiting() == 11

@@ -6,16 +6,17 @@ call is sent alone, later bundles grow while they take less than ``target_second
 unfinished dependencies are all in the bundle joins it: a chain or a small tree is then one bundle.
 A call that turns out slow is noticed by `dispatcher`, which gives back the calls behind it.
 
-A call that needs a large value waits for a slot of the node that has the value, for as long as
-moving the value would take; then any slot may have it.
+A call that needs large values waits for a slot of the node that has most of their bytes. A slot of
+another node may have it if nothing need be moved there, or if the call has waited, or would still
+wait, for longer than it takes to move the values.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dataward.live.call_pipes import TICKETS_MAX
 from dataward.node.lead import believed
@@ -27,6 +28,7 @@ class BundleSettings:
     growth: int = 8  # at most this many times as many calls of one function as ever came back
     calls_max: int = TICKETS_MAX
     ahead: int = 2  # bundles for each slot: one runs, one is on its way
+    strays_max: int = 32  # calls of each other node that a slot without work looks at
 
 
 class Pace:
@@ -68,6 +70,33 @@ class Item:
         self.is_out = False  # in a bundle that was sent
         self.preferred: PreferredNode | None = None  # once it is ready
         self.gone = False  # finished, or cancelled, or a dependency failed: not to be made
+
+
+class ValuePlaces(Protocol):
+    """Where the large values are that calls need."""
+
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        """Where a call should be made that has just become ready; None: anywhere."""
+        ...
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        """How long it takes to bring what a call needs to this node."""
+        ...
+
+    def slots_at(self, node: str) -> int: ...
+
+
+class NoPlaces:
+    """All values are as near to one node as to another."""
+
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        return None
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        return 0.0
+
+    def slots_at(self, node: str) -> int:
+        return 1
 
 
 class BundleDraft:
@@ -119,9 +148,7 @@ class Bundler:
 
     slots: int
     settings: BundleSettings = field(default_factory=BundleSettings)
-    preferred_of: Callable[[Item], PreferredNode | None] = lambda item: (
-        None
-    )  # asked when a call becomes ready
+    places: ValuePlaces = field(default_factory=NoPlaces)
     ready: "deque[Item]" = field(default_factory=deque)  # to be made anywhere
     at_home: "dict[str, deque[Item]]" = field(default_factory=dict)  # at this node, if it can be
 
@@ -143,7 +170,7 @@ class Bundler:
         return chain(self.ready, *self.at_home.values())
 
     def _line_of(self, item: Item) -> "deque[Item]":
-        item.preferred = self.preferred_of(item)
+        item.preferred = self.places.preferred_of(item)
         if item.preferred is None:
             return self.ready
         return self.at_home.setdefault(item.preferred.node, deque())
@@ -154,7 +181,17 @@ class Bundler:
         A bundle takes only a share of the ready calls, so that no slot idles while another has a
         queue.
         """
-        ready = self._line_for(node, now)
+        ready = self.at_home.get(node) or self.ready
+        if ready:
+            return self._drafted(ready).items
+        strays = self._strays(node, now)
+        draft = self._drafted(strays)
+        for item in reversed(strays):  # for which there is no room
+            assert item.preferred is not None
+            self.at_home[item.preferred.node].append(item)
+        return draft.items
+
+    def _drafted(self, ready: "deque[Item]") -> BundleDraft:
         share = ceil(len(ready) / (self.slots * self.settings.ahead))
         draft = BundleDraft(self.settings)
         while ready and share > 0 and draft.has_room_for(ready[0]):
@@ -164,18 +201,39 @@ class Bundler:
                 _take(seed, draft)
             elif not draft.items:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
-        return draft.items
+        return draft
 
-    def _line_for(self, node: str, now: float) -> "deque[Item]":
-        """The calls that are at home at this node; else those without a home; else a late one's."""
-        own = self.at_home.get(node)
-        if own:
-            return own
-        if not self.ready:
-            for line in self.at_home.values():
-                if line and line[0].preferred is not None and line[0].preferred.until <= now:
-                    return line
-        return self.ready
+    def _strays(self, node: str, now: float) -> "deque[Item]":
+        """Calls out of other nodes' lines, from the ends, where calls wait longest.
+
+        All those looked at that need nothing brought here; or else the one that needs the least, if
+        that is sooner here than to wait there.
+        """
+        found: list[tuple[float, Item]] = []
+        for home, line in self.at_home.items():
+            if line and home != node:
+                found += self._which_may_leave(line, self.places.slots_at(home), node, now)
+        if not found:
+            return deque()
+        least = min(seconds for seconds, _ in found)
+        chosen = [item for seconds, item in found if seconds == least][: 1 if least else None]
+        for line in self.at_home.values():
+            looked_at = [line.pop() for _ in range(min(len(line), self.settings.strays_max))]
+            line.extend(item for item in reversed(looked_at) if item not in chosen)
+        return deque(chosen)
+
+    def _which_may_leave(
+        self, line: "deque[Item]", slots: int, node: str, now: float
+    ) -> Iterable[tuple[float, Item]]:
+        """Calls of another node's line, and how long it takes to bring what they need here."""
+        last = len(line) - 1
+        for back in range(min(len(line), self.settings.strays_max)):
+            item = line[last - back]
+            assert item.preferred is not None
+            seconds = self.places.moving_seconds(item, node)
+            waits_seconds = (last - back) * item.pace.seconds / max(slots, 1)
+            if not seconds or item.preferred.until <= now or waits_seconds > seconds:
+                yield seconds, item
 
     def next_leave(self) -> float | None:
         """When the first call has waited long enough for its own node; None if none does."""

@@ -41,7 +41,7 @@ class Dispatcher:
         self._settings = settings
         self._sent = 0
         self.lender = settings.make_lender(kernel, self, directory)
-        self._bundler = Bundler(self.lender.capacity, preferred_of=self._preferred_of)
+        self._bundler = Bundler(self.lender.capacity, places=self)
         self._is_timed = False  # whether `work` will be set when a call has waited long enough
 
     async def start(self) -> None:
@@ -164,17 +164,24 @@ class Dispatcher:
         ]
         return sorted(slots, key=lambda slot: slot.bundles)
 
-    def _preferred_of(self, item: Item) -> PreferredNode | None:
-        """The node that has the largest value which a call needs, and how long to wait for it."""
-        assert isinstance(item, PendingCall)
-        if not item.needs:
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        """The node that has most bytes of what a call needs, and how long to wait for it."""
+        held: dict[str, int] = {}
+        for value in _values_elsewhere(item):
+            for node in value.homes:
+                held[node] = held.get(node, 0) + value.size_bytes
+        if not held:
             return None
-        values = [n.kept for n in item.needs if isinstance(n.kept, StoredResult) and n.kept.home]
-        if not values:
-            return None
-        largest = max(values, key=lambda value: value.size_bytes)
-        moving_seconds = largest.size_bytes / MOVE_BYTES_PER_SECOND
-        return PreferredNode(largest.home, self._kernel.now() + moving_seconds)
+        node = max(held, key=held.__getitem__)
+        return PreferredNode(node, self._kernel.now() + held[node] / MOVE_BYTES_PER_SECOND)
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        values = _values_elsewhere(item)
+        away_bytes = sum(value.size_bytes for value in values if node not in value.homes)
+        return away_bytes / MOVE_BYTES_PER_SECOND
+
+    def slots_at(self, node: str) -> int:
+        return sum(slot.node == node for slot in self.lender.slots.values())
 
     def _wake_in_time(self) -> None:
         """See to it that `send` is called when a call has waited long enough for its own node."""
@@ -288,6 +295,13 @@ def _loss(call: PendingCall) -> BaseException | None:
         if isinstance(need.kept, StoredResult) and need.kept.loss is not None:
             return need.kept.loss
     return None
+
+
+def _values_elsewhere(item: Item) -> list[StoredResult]:
+    """The large values that a call needs and that are not near to all nodes alike."""
+    assert isinstance(item, PendingCall)
+    kept = [need.kept for need in item.needs]
+    return [value for value in kept if isinstance(value, StoredResult) and value.homes]
 
 
 def _dependants(call: Item) -> list[PendingCall]:

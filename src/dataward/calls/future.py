@@ -4,12 +4,14 @@ import os
 import pickle
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dataward.live.call_results import InFile, Result
+from dataward.live.value_files import load_value
 
 if TYPE_CHECKING:
     from dataward.calls.arguments import PendingCall
@@ -40,9 +42,9 @@ class StoredResult(ABC):
         """The file in which a runner process finds the result."""
 
     @property
-    def home(self) -> str:
-        """The node at which the result can be read without moving it; '' if it is any node."""
-        return ""
+    def homes(self) -> Sequence[str]:
+        """The nodes at which the result can be read without moving it; none if it is any node."""
+        return ()
 
     @property
     def size_bytes(self) -> int:
@@ -54,8 +56,8 @@ class StoredResult(ABC):
         return None
 
     @abstractmethod
-    def read(self) -> bytes:
-        """The pickled value. Any thread may ask but the executor's own. Raises the ``loss``."""
+    def load(self) -> Any:
+        """The value. Any thread may ask but the executor's own. Raises the ``loss``."""
 
 
 class LargeResult(StoredResult):
@@ -72,8 +74,8 @@ class LargeResult(StoredResult):
     def file(self) -> InFile:
         return self._file
 
-    def read(self) -> bytes:
-        return self._file.read()
+    def load(self) -> Any:
+        return load_value(self._file.path)
 
     def __del__(self) -> None:
         if os.getpid() == self._process:  # not in a fork of this process
@@ -170,8 +172,9 @@ class CallFuture(Future[T]):
         if value is _UNREAD:
             kept = self.kept
             assert kept is not None
-            pickled = kept.read() if isinstance(kept, StoredResult) else kept
-            value = self._result = pickle.loads(pickled)
+            value = self._result = (
+                kept.load() if isinstance(kept, StoredResult) else pickle.loads(kept)
+            )
         found: T = value
         return found
 

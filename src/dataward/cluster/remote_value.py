@@ -2,10 +2,11 @@
 
 import os
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from blake3 import blake3
 
@@ -15,6 +16,7 @@ from dataward.errors import ValueLostError
 from dataward.live.call_results import InFile
 from dataward.live.credentials import Role
 from dataward.live.served_files import FILES_PATH
+from dataward.live.value_files import load_value, loads_value
 from dataward.model.ids import NodeId
 
 CONNECT_SECONDS = 10.0
@@ -34,7 +36,7 @@ class ValueOwner(Protocol):
     def on_new_value(self, value: "RemoteValue") -> None: ...
 
     def fetch(self, value: "RemoteValue") -> bytes:
-        """The value, from a host that has it. Raises ValueLostError."""
+        """The content of the value's file, from a host that has it. Raises ValueLostError."""
         ...
 
     def on_dropped(self, name: ValueName, holders: list[NodeId]) -> None:
@@ -75,8 +77,8 @@ class RemoteValue(StoredResult):
         return self._file
 
     @property
-    def home(self) -> str:
-        return next(iter(self.holders), "")
+    def homes(self) -> Sequence[str]:
+        return self.holders
 
     @property
     def size_bytes(self) -> int:
@@ -93,18 +95,21 @@ class RemoteValue(StoredResult):
             if not self.holders and self._saved is None:
                 self._loss = ValueLostError(self.function, how)
 
-    def read(self) -> bytes:
+    def load(self) -> Any:
         if self._loss is not None:
             raise self._loss
         if self._saved is not None:
-            return self._saved[0].read_bytes()
+            return load_value(str(self._saved[0]))
         assert self._owner is not None
-        return self._owner.fetch(self)
+        return loads_value(self._owner.fetch(self))
 
     def save(self, path: Path, directory: object) -> None:
         """Write the value to a file here, or note that it is lost. ``directory`` is kept, too."""
         try:
-            path.write_bytes(self.read())
+            if self._loss is not None:
+                raise self._loss
+            assert self._owner is not None
+            path.write_bytes(self._owner.fetch(self))
             self._saved = (path, directory)
         except ValueLostError as error:
             self._loss = error
