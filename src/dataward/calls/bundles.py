@@ -7,12 +7,12 @@ unfinished dependencies are all in the bundle joins it: a chain or a small tree 
 A call that turns out slow is noticed by `dispatcher`, which gives back the calls behind it.
 
 A call that needs large values waits for a slot of the node that has most of their bytes. A slot of
-another node may have it if nothing need be moved there, or if the call has waited, or would still
-wait, for longer than it takes to move the values.
+another node may have it if nothing need be moved there; or if moving the values takes less than the
+calls that are before it, or than that node has taken no call for.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import ceil
@@ -51,10 +51,10 @@ class Pace:
 
 
 class PreferredNode(NamedTuple):
-    """A call should be made at ``node``, unless it has waited for that until ``until``."""
+    """A call should be made at ``node``: elsewhere, so much would have to be moved first."""
 
     node: str
-    until: float
+    moving_seconds: float
 
 
 class Item:
@@ -70,6 +70,16 @@ class Item:
         self.is_out = False  # in a bundle that was sent
         self.preferred: PreferredNode | None = None  # once it is ready
         self.gone = False  # finished, or cancelled, or a dependency failed: not to be made
+
+
+class HomeLine:
+    """The calls that should be made at one node."""
+
+    __slots__ = ("calls", "moved_on_at")
+
+    def __init__(self, now: float) -> None:
+        self.calls: deque[Item] = deque()
+        self.moved_on_at = now  # when the node last took a call, or had none to take
 
 
 class ValuePlaces(Protocol):
@@ -150,7 +160,8 @@ class Bundler:
     settings: BundleSettings = field(default_factory=BundleSettings)
     places: ValuePlaces = field(default_factory=NoPlaces)
     ready: "deque[Item]" = field(default_factory=deque)  # to be made anywhere
-    at_home: "dict[str, deque[Item]]" = field(default_factory=dict)  # at this node, if it can be
+    at_home: dict[str, HomeLine] = field(default_factory=dict)  # at this node, if it can be
+    now: Callable[[], float] = lambda: 0.0
 
     def add(self, item: Item, needs: Iterable[Item]) -> None:
         """Add a call; ``needs`` are the unfinished calls whose results it takes."""
@@ -164,31 +175,39 @@ class Bundler:
 
     def waiting(self) -> int:
         """How many calls are ready."""
-        return len(self.ready) + sum(map(len, self.at_home.values()))
+        return len(self.ready) + sum(len(line.calls) for line in self.at_home.values())
 
     def all_ready(self) -> Iterable[Item]:
-        return chain(self.ready, *self.at_home.values())
+        return chain(self.ready, *(line.calls for line in self.at_home.values()))
 
     def _line_of(self, item: Item) -> "deque[Item]":
         item.preferred = self.places.preferred_of(item)
         if item.preferred is None:
             return self.ready
-        return self.at_home.setdefault(item.preferred.node, deque())
+        line = self.at_home.get(item.preferred.node)
+        if line is None:
+            line = self.at_home[item.preferred.node] = HomeLine(self.now())
+        elif not line.calls:
+            line.moved_on_at = self.now()
+        return line.calls
 
-    def next_bundle(self, node: str = "", now: float = 0.0) -> list[Item]:
+    def next_bundle(self, node: str = "") -> list[Item]:
         """Calls for a slot of this node, in an order in which they can be made; or no calls.
 
         A bundle takes only a share of the ready calls, so that no slot idles while another has a
         queue.
         """
-        ready = self.at_home.get(node) or self.ready
-        if ready:
-            return self._drafted(ready).items
-        strays = self._strays(node, now)
+        own = self.at_home.get(node)
+        if own is not None and own.calls:
+            own.moved_on_at = self.now()
+            return self._drafted(own.calls).items
+        if self.ready:
+            return self._drafted(self.ready).items
+        strays = self._strays(node)
         draft = self._drafted(strays)
         for item in reversed(strays):  # for which there is no room
             assert item.preferred is not None
-            self.at_home[item.preferred.node].append(item)
+            self.at_home[item.preferred.node].calls.append(item)
         return draft.items
 
     def _drafted(self, ready: "deque[Item]") -> BundleDraft:
@@ -203,7 +222,7 @@ class Bundler:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
         return draft
 
-    def _strays(self, node: str, now: float) -> "deque[Item]":
+    def _strays(self, node: str) -> "deque[Item]":
         """Calls out of other nodes' lines, from the ends, where calls wait longest.
 
         All those looked at that need nothing brought here; or else the one that needs the least, if
@@ -211,37 +230,37 @@ class Bundler:
         """
         found: list[tuple[float, Item]] = []
         for home, line in self.at_home.items():
-            if line and home != node:
-                found += self._which_may_leave(line, self.places.slots_at(home), node, now)
+            if line.calls and home != node:
+                found += self._which_may_leave(line, self.places.slots_at(home), node)
         if not found:
             return deque()
         least = min(seconds for seconds, _ in found)
         chosen = [item for seconds, item in found if seconds == least][: 1 if least else None]
+        looks = self.settings.strays_max
         for line in self.at_home.values():
-            looked_at = [line.pop() for _ in range(min(len(line), self.settings.strays_max))]
-            line.extend(item for item in reversed(looked_at) if item not in chosen)
+            looked_at = [line.calls.pop() for _ in range(min(len(line.calls), looks))]
+            line.calls.extend(item for item in reversed(looked_at) if item not in chosen)
         return deque(chosen)
 
     def _which_may_leave(
-        self, line: "deque[Item]", slots: int, node: str, now: float
+        self, line: HomeLine, slots: int, node: str
     ) -> Iterable[tuple[float, Item]]:
         """Calls of another node's line, and how long it takes to bring what they need here."""
-        last = len(line) - 1
-        for back in range(min(len(line), self.settings.strays_max)):
-            item = line[last - back]
-            assert item.preferred is not None
+        last, stuck_seconds = len(line.calls) - 1, self.now() - line.moved_on_at
+        for back in range(min(last + 1, self.settings.strays_max)):
+            item = line.calls[last - back]
             seconds = self.places.moving_seconds(item, node)
             waits_seconds = (last - back) * item.pace.seconds / max(slots, 1)
-            if not seconds or item.preferred.until <= now or waits_seconds > seconds:
+            if not seconds or max(stuck_seconds, waits_seconds) >= seconds:
                 yield seconds, item
 
     def next_leave(self) -> float | None:
-        """When the first call has waited long enough for its own node; None if none does."""
+        """When a call may leave a node that takes none of its calls; None if none waits."""
         return min(
             (
-                line[0].preferred.until
+                line.moved_on_at + line.calls[-1].preferred.moving_seconds
                 for line in self.at_home.values()
-                if line and line[0].preferred
+                if line.calls and line.calls[-1].preferred
             ),
             default=None,
         )

@@ -41,7 +41,7 @@ class Dispatcher:
         self._settings = settings
         self._sent = 0
         self.lender = settings.make_lender(kernel, self, directory)
-        self._bundler = Bundler(self.lender.capacity, places=self)
+        self._bundler = Bundler(self.lender.capacity, places=self, now=kernel.now)
         self._is_timed = False  # whether `work` will be set when a call has waited long enough
 
     async def start(self) -> None:
@@ -142,7 +142,7 @@ class Dispatcher:
             if not slots or slots[0].bundles:
                 await self.lender.borrow(waiting)
             for slot in slots:
-                items = bundler.next_bundle(slot.node, self._kernel.now())
+                items = bundler.next_bundle(slot.node)
                 if items:
                     break
             else:
@@ -165,7 +165,7 @@ class Dispatcher:
         return sorted(slots, key=lambda slot: slot.bundles)
 
     def preferred_of(self, item: Item) -> PreferredNode | None:
-        """The node that has most bytes of what a call needs, and how long to wait for it."""
+        """The node that has most bytes of what a call needs."""
         held: dict[str, int] = {}
         for value in _values_elsewhere(item):
             for node in value.homes:
@@ -173,7 +173,7 @@ class Dispatcher:
         if not held:
             return None
         node = max(held, key=held.__getitem__)
-        return PreferredNode(node, self._kernel.now() + held[node] / MOVE_BYTES_PER_SECOND)
+        return PreferredNode(node, held[node] / MOVE_BYTES_PER_SECOND)
 
     def moving_seconds(self, item: Item, node: str) -> float:
         values = _values_elsewhere(item)
@@ -184,7 +184,7 @@ class Dispatcher:
         return sum(slot.node == node for slot in self.lender.slots.values())
 
     def _wake_in_time(self) -> None:
-        """See to it that `send` is called when a call has waited long enough for its own node."""
+        """See to it that `send` is called when a node has taken none of its calls for too long."""
         until = self._bundler.next_leave()
         if until is not None and not self._is_timed:
             self._is_timed = True
@@ -265,9 +265,12 @@ class Dispatcher:
             if isinstance(result, Result) and result.is_error:
                 self.fail(call, error_of(result))
             else:
+                kept = result.value if isinstance(result, Result) else result
+                # First: where calls that are ready now should be made depends on where this is.
+                call.future.kept = kept
                 self._bundler.finished(call)
                 self._let_go(call)
-                call.future.set_kept(result.value if isinstance(result, Result) else result)
+                call.future.set_kept(kept)
         return len(news)
 
     def fail(self, call: PendingCall, error: BaseException) -> None:
