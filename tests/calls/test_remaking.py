@@ -46,7 +46,7 @@ class Value(FleetingResult):
     def give_up(self, why: BaseException) -> None:
         self.lost, self.is_given_up = why, True
 
-    def read(self, timeout: float | None = None) -> bytes:
+    def load(self, timeout: float | None = None) -> object:
         return b""
 
 

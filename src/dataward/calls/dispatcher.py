@@ -43,7 +43,7 @@ class Dispatcher:
         self._settings = settings
         self._sent = 0
         self.lender = settings.make_lender(kernel, self, directory)
-        self._bundler = Bundler(self.lender.capacity, preferred_of=self._preferred_of)
+        self._bundler = Bundler(self.lender.capacity, places=self, now=kernel.now)
         self._remaker = Remaker(self._bundler.add)
         self._is_timed = False  # whether `work` will be set when a call has waited long enough
 
@@ -146,7 +146,7 @@ class Dispatcher:
             if not slots or slots[0].bundles:
                 await self.lender.borrow(waiting)
             for slot in slots:
-                items = bundler.next_bundle(slot.node, self._kernel.now())
+                items = bundler.next_bundle(slot.node)
                 if items:
                     break
             else:
@@ -168,20 +168,27 @@ class Dispatcher:
         ]
         return sorted(slots, key=lambda slot: slot.bundles)
 
-    def _preferred_of(self, item: Item) -> PreferredNode | None:
-        """The node that has the largest value which a call needs, and how long to wait for it."""
-        assert isinstance(item, PendingCall)
-        if not item.needs:
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        """The node that has most bytes of what a call needs."""
+        held: dict[str, int] = {}
+        for value in _values_elsewhere(item):
+            for node in value.homes:
+                held[node] = held.get(node, 0) + value.size_bytes
+        if not held:
             return None
-        values = [n.kept for n in item.needs if isinstance(n.kept, StoredResult) and n.kept.home]
-        if not values:
-            return None
-        largest = max(values, key=lambda value: value.size_bytes)
-        moving_seconds = largest.size_bytes / MOVE_BYTES_PER_SECOND
-        return PreferredNode(largest.home, self._kernel.now() + moving_seconds)
+        node = max(held, key=held.__getitem__)
+        return PreferredNode(node, held[node] / MOVE_BYTES_PER_SECOND)
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        values = _values_elsewhere(item)
+        away_bytes = sum(value.size_bytes for value in values if node not in value.homes)
+        return away_bytes / MOVE_BYTES_PER_SECOND
+
+    def slots_at(self, node: str) -> int:
+        return sum(slot.node == node for slot in self.lender.slots.values())
 
     def _wake_in_time(self) -> None:
-        """See to it that `send` is called when a call has waited long enough for its own node."""
+        """See to it that `send` is called when a node has taken none of its calls for too long."""
         until = self._bundler.next_leave()
         if until is not None and not self._is_timed:
             self._is_timed = True
@@ -304,6 +311,8 @@ class Dispatcher:
             kept.recipe = self._remaker.recipe_of(call)
         is_other = call.renews is not None and call.renews is not kept
         error = _as_made_again(call, ValueError("another result")) if is_other else None
+        # First: where calls that are ready now should be made depends on where this is.
+        call.future.kept = kept
         self._bundler.finished(call)
         self._let_go(call, error)
         call.future.set_kept(kept)
@@ -341,6 +350,13 @@ def _as_made_again(call: PendingCall, error: BaseException) -> BaseException:
     lost = ValueLostError(call.function.name, f"when the call was made again, it had {error!r}")
     lost.__cause__ = error
     return lost
+
+
+def _values_elsewhere(item: Item) -> list[StoredResult]:
+    """The large values that a call needs and that are not near to all nodes alike."""
+    assert isinstance(item, PendingCall)
+    kept = [need.kept for need in item.needs]
+    return [value for value in kept if isinstance(value, StoredResult) and value.homes]
 
 
 def _dependants(call: Item) -> list[PendingCall]:

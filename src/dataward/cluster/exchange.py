@@ -9,6 +9,13 @@ from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
 
 
+class MailSent(msgspec.Struct, frozen=True):
+    """What a host has sent to others since it started: messages, and the requests that had them."""
+
+    messages: int = 0
+    letters: int = 0
+
+
 class ClusterFacts(msgspec.Struct, frozen=True):
     """The cluster as one of its hosts sees it now."""
 
@@ -18,6 +25,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     runs: tuple[ClusterRun, ...]
     now: float  # by the store's clock, as the times of runs
     primaries: int  # servers that share the store's work
+    sent: MailSent = MailSent()  # by the host that answers
 
 
 class RunFactsNow(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from dataward.cluster.exchange import (
     ClusterFacts,
+    MailSent,
     NewRun,
     OutcomesAsked,
     OutcomesKnown,
@@ -92,6 +93,7 @@ class Gateway:
                 tuple(runs),
                 self._now(),
                 primaries,
+                MailSent(host.parts.client.messages_sent, host.parts.client.letters_sent),
             )
         )
 

@@ -30,8 +30,9 @@ from dataward.world import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.2  # between looks at how far the run is; longer ones later
+LOOK_SECONDS = 0.02  # between looks at how far the run is; longer ones later
 LOOK_SHARE = 0.03
+RETRY_SECONDS = 0.2  # if the store does not answer
 LOOK_SECONDS_MAX = 2.0
 SETTLE_SECONDS = 2.0
 UNSETTLED_MAX = 10
@@ -149,7 +150,7 @@ class Keeper:
                 return
             except StoreUnavailable as error:
                 log.warning("%s", error)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _is_settled(self) -> bool:
         """Whether the store's replicas know of all that has ended.

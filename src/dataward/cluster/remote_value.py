@@ -2,13 +2,14 @@
 
 import os
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from math import inf
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from blake3 import blake3
 
@@ -18,6 +19,7 @@ from dataward.errors import ValueLostError
 from dataward.live.call_results import InFile
 from dataward.live.credentials import Role
 from dataward.live.served_files import FILES_PATH
+from dataward.live.value_files import load_value, loads_value
 from dataward.model.ids import NodeId
 
 CONNECT_SECONDS = 10.0
@@ -39,7 +41,7 @@ class ValueOwner(Protocol):
     def on_new_value(self, value: "RemoteValue") -> None: ...
 
     def fetch(self, value: "RemoteValue") -> bytes:
-        """The value, from a host that has it. Raises OSError."""
+        """The content of the value's file, from a host that has it. Raises OSError."""
         ...
 
     def revive(self, value: "RemoteValue", name: ValueName, why: str, back: Event) -> bool:
@@ -95,8 +97,8 @@ class RemoteValue(FleetingResult):
         return self._file
 
     @property
-    def home(self) -> str:
-        return next(iter(self.holders), "")
+    def homes(self) -> Sequence[str]:
+        return self.holders
 
     @property
     def size_bytes(self) -> int:
@@ -156,12 +158,12 @@ class RemoteValue(FleetingResult):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def read(self, timeout: float | None = None) -> bytes:
+    def load(self, timeout: float | None = None) -> Any:
         until = inf if timeout is None else monotonic() + timeout
         while True:
             name, problem = self.name, ""
             try:
-                return self.read_now()
+                return self._load_now()
             except OSError as error:
                 problem = str(error)
             except ValueLostError:
@@ -176,12 +178,16 @@ class RemoteValue(FleetingResult):
                 if self._owner is None:  # it ended before it heard of this
                     break
 
-    def read_now(self) -> bytes:
+    def _load_now(self) -> Any:
         """The value as it is now. Raises OSError, or the ``loss``."""
+        if self._loss is None and self._saved is not None:
+            return load_value(str(self._saved[0]))
+        return loads_value(self._content())
+
+    def _content(self) -> bytes:
+        """What is in the value's file at a host. Raises OSError, or the ``loss``."""
         if self._loss is not None:
             raise self._loss
-        if self._saved is not None:
-            return self._saved[0].read_bytes()
         owner = self._owner
         if owner is None:
             raise ValueLostError(self.function, "its executor has ended")
@@ -190,7 +196,7 @@ class RemoteValue(FleetingResult):
     def save(self, path: Path, directory: object) -> None:
         """Write the value to a file here, or note that it is lost. ``directory`` is kept, too."""
         try:
-            path.write_bytes(self.read_now())
+            path.write_bytes(self._content())
             self._saved = (path, directory)
         except ValueLostError as error:
             self._loss = error

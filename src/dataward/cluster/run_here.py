@@ -176,6 +176,7 @@ class RunHere:
 
     def start(self) -> None:
         self.directory.make(self.run)
+        self._parts.pool.get_ready(self.run.tasks)
         self._task = asyncio.create_task(self._live(), name=f"run {self.run.name}")
 
     async def stop(self) -> None:

@@ -65,6 +65,8 @@ class PeerClient:
         self._for_files: aiohttp.ClientSession | None = None
         self._downloads: Downloads | None = None
         self._doubted_until: dict[NodeId, float] = {}
+        self.messages_sent = 0
+        self.letters_sent = 0  # requests that had messages in them
 
     async def open(self) -> None:
         # Mail has connections of its own: it must not wait for large files.
@@ -110,9 +112,11 @@ class PeerClient:
 
     # --- messages --------------------------------------------------------------------------------
 
-    async def leave_mail(self, to: NodeId, run: str, mail: bytes) -> bool:
-        """Whether the node has taken it."""
+    async def leave_mail(self, to: NodeId, run: str, mail: bytes, messages: int = 1) -> bool:
+        """Whether the node has taken the mail, which has so many messages."""
         assert self._for_mail is not None, "it is not open"
+        self.messages_sent += messages
+        self.letters_sent += 1
         settings = self._settings
         total = aiohttp.ClientTimeout(total=settings.mail_seconds, connect=settings.connect_seconds)
         try:

@@ -95,6 +95,11 @@ class RunnerPool:
         while self._launched:
             await self._connect(self._launched.pop())
 
+    def get_ready(self, tasks: int) -> None:
+        """Start processes for so many tasks, which are about to come: processes take a moment."""
+        if self._restart is None or self._restart.done():
+            self._restart = asyncio.ensure_future(self._start_up_to(min(tasks, self._slots)))
+
     async def carry_out(
         self, order: Order, on_start: Callable[[float], None] = lambda at: None, run: str = ""
     ) -> Report:
@@ -271,6 +276,13 @@ class RunnerPool:
     def _may_start(self) -> bool:
         return len(self._idle) + len(self._busy) + self._starting < self._slots
 
+    async def _start_up_to(self, processes: int) -> None:
+        while len(self._idle) + len(self._busy) + self._starting < processes:
+            if self._is_closed:
+                return
+            await self._start()
+        self._give_out()
+
     async def _start_another(self) -> None:
         if self._may_start:
             await self._start()
@@ -312,6 +324,8 @@ class RunnerPool:
             self._starting -= 1
         process.watch()
         self._idle[process.pid] = process
+        if self._is_closed:
+            process.close()
 
     def close(self) -> None:
         """Tell every process to end, with what it runs; `wait` waits until they have."""
