@@ -81,14 +81,14 @@ class Gateway:
 
     async def _facts(self, request: web.Request) -> web.Response:
         host = self._host
-        runs = sorted(host.runs.values(), key=lambda run: (run.submitted_at, run.name))
+        runs = sorted(host.following.runs.values(), key=lambda run: (run.submitted_at, run.name))
         with _store_needed():
             primaries = await host.parts.connection.primaries()
         return _answer(
             ClusterFacts(
                 host.parts.cluster,
                 host.parts.node,
-                tuple(host.members),
+                tuple(host.following.members),
                 tuple(runs),
                 self._now(),
                 primaries,
@@ -130,7 +130,7 @@ class Gateway:
         )
         with _store_needed():
             added = await self._host.registry.add_run(run)
-        self._host.note_run(added)
+        self._host.following.note_run(added)
         return _answer(added)
 
     async def _run_facts(self, request: web.Request) -> web.Response:
@@ -139,7 +139,7 @@ class Gateway:
         until = monotonic() + min(_number(request, "wait"), WAIT_SECONDS_MAX)
         while run.state is RunState.RUNNING and (left := until - monotonic()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._host.changed.wait(), left)
+                await asyncio.wait_for(self._host.following.changed.wait(), left)
             run = await self._run(request)
         counts: dict[str, int] = {}
         with _store_needed():
@@ -153,7 +153,7 @@ class Gateway:
 
     async def _run(self, request: web.Request) -> ClusterRun:
         name = request.match_info["run"]
-        run = self._host.runs.get(name)
+        run = self._host.following.runs.get(name)
         if run is None:
             with _store_needed():
                 run = await self._host.registry.run(name)
@@ -180,7 +180,7 @@ class Gateway:
         """Remove tasks with all that depend on them; only a keeper of the run can."""
         asked, keeper = (
             await _asked(request, TaskAsked),
-            self._host.keepers.get(request.match_info["run"]),
+            self._host.following.keepers.get(request.match_info["run"]),
         )
         if keeper is None or not keeper.is_ready:
             raise web.HTTPConflict(text="this host does not keep that run")
@@ -193,7 +193,7 @@ class Gateway:
     async def _clean(self, request: web.Request) -> web.Response:
         """Forget a run that is over: its tasks in the store, its files at every host."""
         host, name = self._host, request.match_info["run"]
-        run = host.runs.get(name)
+        run = host.following.runs.get(name)
         if run is not None and run.state is RunState.RUNNING:
             raise web.HTTPConflict(text=f"{name} still runs; cancel it first")
         with _store_needed():
@@ -205,9 +205,9 @@ class Gateway:
 
     async def _clean_here(self, request: web.Request) -> web.Response:
         name = request.match_info["run"]
-        if name in self._host.here:
+        if name in self._host.following.here:
             raise web.HTTPConflict(text=f"{name} still runs here; try again in a moment")
-        await asyncio.to_thread(self._host.remove_run, name)
+        await asyncio.to_thread(self._host.files.remove_run, name)
         return web.Response(status=204)
 
     # --- what this host alone has ----------------------------------------------------------------
