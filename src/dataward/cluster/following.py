@@ -13,6 +13,7 @@ from dataward.cluster.ending_tasks import end_all
 from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.keeper import Keeper, leader_of
 from dataward.cluster.run_here import INCARNATIONS, HostParts, RunDirectoryHere, RunHere
+from dataward.cluster.tree_here import TreeHere
 from dataward.live.durability import replace_content
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun, Member
@@ -50,12 +51,14 @@ class Following:
         watch: HostWatch,
         as_member: Callable[[], Member],
         on_run_over: Callable[[], Awaitable[None]],
+        tree: TreeHere,
     ) -> None:
         self._parts = parts
         self._registry = registry
         self._watch = watch
         self._as_member = as_member  # this host, as it is now
         self._on_run_over = on_run_over
+        self._tree = tree
 
     # --- who and what there is -------------------------------------------------------------------
 
@@ -81,6 +84,7 @@ class Following:
             present.setdefault(self._node, own)
         self.present = sorted(present) or [self._node]
         self._watch.follow(self.members)
+        self._tree.follow(self.members)
         for here in self.here.values():
             here.members.become(self.present)
         await self._tell_again()
@@ -92,6 +96,8 @@ class Following:
             known = self.runs.get(name)
             if known is None or known.state is not RunState.RUNNING:
                 await self._end(here)
+            else:
+                here.follow(known)
         self.changed.set()
         self.changed.clear()
 

@@ -19,14 +19,19 @@ from dataward.cluster.gateway import Gateway
 from dataward.cluster.host_files import HostFiles
 from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.lending import Lendings
+from dataward.cluster.promise_asking import PromiseAsking
+from dataward.cluster.promise_routes import PromiseRoutes
 from dataward.cluster.run_here import HostParts
 from dataward.cluster.told_outcomes import ToldOutcomes
+from dataward.cluster.tree_addresses import address_of
+from dataward.cluster.tree_here import TreeHere
 from dataward.errors import SettingError
 from dataward.live.backlog import Backlog
 from dataward.live.durability import replace_content
 from dataward.live.leftovers import end_leftovers
 from dataward.live.node_server import NodeServer
 from dataward.live.peer_client import PeerClient
+from dataward.live.promised_slots import PromisedSlots
 from dataward.live.runner_pool import RunnerPool
 from dataward.model.ids import NodeId
 from dataward.model.members import Member
@@ -39,6 +44,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 START_SECONDS = 120.0  # for which a host that starts waits for its store
+BYTES_PER_SECOND = 125e6  # of a link of which nothing is known: 1 Gbps
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class Host:
         self.is_draining = False
         self.address = ""
         self._outcomes = ToldOutcomes()
+        self._clock_ahead_seconds = 0.0
         self._stop = asyncio.Event()
         self._lendings = Lendings(self)
 
@@ -90,6 +97,10 @@ class Host:
     @property
     def depot(self) -> Path:
         return self._settings.depot
+
+    def now(self) -> float:
+        """The store's time, which all hosts share."""
+        return monotonic() + self._clock_ahead_seconds
 
     def stop(self) -> None:
         """End at once; what runs here is run again elsewhere."""
@@ -108,6 +119,7 @@ class Host:
     async def _leave(self) -> None:
         with suppress(StoreUnavailable):
             await self.registry.renew(self.as_member(), self._settings.lease_seconds)
+        await self.tree.leave()
         await asyncio.gather(self.following.leave_runs(), self._lendings.leave())
         self.stop()
 
@@ -139,15 +151,27 @@ class Host:
         work = settings.depot / "work"
         end_leftovers(work)
         self._lendings.clear()
-        pool = RunnerPool(work, settings.slots)
+        slots = PromisedSlots(
+            settings.slots,
+            self.now,
+            speed=settings.speed,
+            place=address_of(settings.node, 0),
+            bytes_per_second=settings.bytes_per_second or BYTES_PER_SECOND,
+        )
+        pool = RunnerPool(work, settings.slots, slots)
         client = PeerClient(following.address_of, credentials)
+        self.tree = TreeHere(settings.node, slots, pool.running, client)
         server = NodeServer(
             following.mailbox,
             files.index.find,
             files.new_upload,
             files.take_upload,
             credentials,
-            routes=[*Gateway(self).routes(), *self._lendings.routes()],
+            routes=[
+                *Gateway(self).routes(),
+                *PromiseRoutes(self).routes(),
+                *self._lendings.routes(),
+            ],
         )
         await client.open()
         watch = HostWatch(settings.node, credentials, following.on_gone)
@@ -155,6 +179,7 @@ class Host:
             port = await server.start(settings.listen, settings.port)
             self.address = settings.address or f"{_own_name(settings.listen)}:{port}"
             incarnation, clock_ahead_seconds = await self._greet(registry)
+            self._clock_ahead_seconds = clock_ahead_seconds
             self.parts = HostParts(
                 node=settings.node,
                 cluster=self._access.cluster,
@@ -175,9 +200,12 @@ class Host:
                 remember=outcomes.remember,
                 spoil=following.spoil,
                 fetch_part=partial(files.fetch_part, client),
+                keep_part=files.keep_part,
+                slots_promised=slots,
+                asking=PromiseAsking(self.tree),
             )
             on_run_over = partial(outcomes.tell, registry)
-            following.begin(self.parts, registry, watch, self.as_member, on_run_over)
+            following.begin(self.parts, registry, watch, self.as_member, on_run_over, self.tree)
             loops = [
                 asyncio.create_task(loop, name=name)
                 for name, loop in (
@@ -186,6 +214,7 @@ class Host:
                     ("outcomes", outcomes.keep_telling(registry)),
                     ("room", files.keep_room(following.here)),
                     ("begin again", following.begin_failed_again()),
+                    ("tree", self.tree.live()),
                 )
             ]
             if on_ready is not None:
@@ -199,6 +228,7 @@ class Host:
             self.stop()  # so that whoever watches this host is let go
             await watch.close()
             await self._lendings.close()
+            await self.tree.close()
             await following.stop_runs()
             with suppress(StoreUnavailable):
                 await registry.leave(settings.node)

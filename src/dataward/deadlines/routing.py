@@ -110,9 +110,8 @@ def _in_two(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
     before = [record.summary for record in group.records]
     keys = cut_key(ask.key, count)
     for key, piece in zip(keys, pieces_of(request, count, first, second), strict=True):
-        part = WantedSlots(
-            [wanted.work[place] for place in piece.tasks], piece.frame, piece.awaited, piece.pace
-        )
+        low, high = piece.tasks[0], piece.tasks[-1] + 1
+        part = wanted.part(low, high, piece.frame, piece.awaited)
         chosen = chosen_child(group.records, part, now, is_sure=ask.is_sure)
         if chosen is None:
             for record, summary in zip(group.records, before, strict=True):

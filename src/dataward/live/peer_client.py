@@ -112,14 +112,18 @@ class PeerClient:
 
     async def leave_mail(self, to: NodeId, run: str, mail: bytes) -> bool:
         """Whether the node has taken it."""
+        return await self.leave(to, mail_path(run), mail)
+
+    async def leave(self, to: NodeId, path: str, content: bytes) -> bool:
+        """Whether the node has taken what is left with it at this path."""
         assert self._for_mail is not None, "it is not open"
         settings = self._settings
         total = aiohttp.ClientTimeout(total=settings.mail_seconds, connect=settings.connect_seconds)
         try:
             with self._noting(to):
                 async with self._for_mail.post(
-                    self._url(to, mail_path(run)),
-                    data=BytesIO(mail),
+                    self._url(to, path),
+                    data=BytesIO(content),
                     timeout=total,
                     server_hostname=self._name,
                 ) as response:
