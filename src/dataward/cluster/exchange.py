@@ -80,10 +80,14 @@ class NewRun(msgspec.Struct, frozen=True):
 
 
 class ReadBytes(msgspec.Struct, frozen=True, array_like=True):
-    """What a task reads from outside its sequence, and how much of it some hosts have."""
+    """Bytes of the workflow's inputs that a task reads, and how much of them some hosts have.
+
+    ``made`` are bytes that other tasks, by number, write for it.
+    """
 
     bytes: float
     held: dict[NodeId, float] = {}
+    made: dict[int, float] = {}
 
 
 class PromiseAsked(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ class PromiseRoutes:
         except (DatawardError, ValueError, IndexError) as error:
             raise web.HTTPBadRequest(text=f"this is no workflow: {error}") from error
         asking, now = self._host.parts.asking, self._host.now()
-        data = data_of(wanted)
+        data = data_of(wanted, outline)
         question = whole_workflow(outline, now, now + wanted.within_seconds)
         promised = await asking.ask(question, data)
         if promised is not None:
@@ -70,14 +70,18 @@ class PromiseRoutes:
         return answer(PromiseAnswer(question.deadline, earliest=earliest, now=now))
 
 
-def data_of(wanted: PromiseAsked) -> Data:
-    """What tasks read, with hosts by the addresses of their first slots."""
-    return {
-        task: WantedBytes(
-            reads.bytes, [(address_of(node, 0), size) for node, size in reads.held.items()]
-        )
-        for task, reads in wanted.reads.items()
-    }
+def data_of(wanted: PromiseAsked, outline: Outline) -> Data:
+    """What tasks read from outside their sequences; hosts by the addresses of their first slots.
+
+    What a task of another sequence makes may be anywhere, and counts as missing everywhere.
+    """
+    sequence = {task: n for n, tasks in enumerate(outline.sequences) for task in tasks}
+    found: dict[int, WantedBytes] = {}
+    for task, reads in wanted.reads.items():
+        made = sum(size for by, size in reads.made.items() if sequence.get(by) != sequence[task])
+        held = [(address_of(node, 0), size) for node, size in reads.held.items()]
+        found[task] = WantedBytes(reads.bytes + made, held)
+    return found
 
 
 def _outline(wanted: PromiseAsked) -> Outline:
@@ -85,7 +89,7 @@ def _outline(wanted: PromiseAsked) -> Outline:
         raise ValueError("as many rows of parents as tasks, and at least one")
     if not all(isfinite(seconds) and seconds >= 0 for seconds in wanted.work):
         raise ValueError("work takes seconds of 0 or more")
-    if not all(0 <= p < len(wanted.work) for row in wanted.parents for p in row):
+    if not all(0 <= p < len(wanted.work) for row in (*wanted.parents, wanted.reads) for p in row):
         raise ValueError("a parent that is no task")
     builder = WorkflowBuilder()
     for task, (seconds, parents) in enumerate(zip(wanted.work, wanted.parents, strict=True)):

@@ -156,7 +156,7 @@ def best_promise(wanted: WantedPromise, cores: Sequence[NodeSchedule], now: floa
     work = wanted.work()
     if not len(work):
         return BestPromise(core_plan(work, cores, [], now), np.full(1, now), now, 0.0, True)
-    futures, is_exact = _futures(wanted, work)
+    futures, is_exact = futures_of(wanted, work)
     factors = _plan_factors(wanted, len(futures))
     ranked = np.sort(futures, axis=0)
     low, high = int(LOWEST * (len(ranked) - 1)), len(ranked) - 1
@@ -177,7 +177,7 @@ def best_promise(wanted: WantedPromise, cores: Sequence[NodeSchedule], now: floa
     return best
 
 
-def _futures(wanted: WantedPromise, work: OpenWork) -> tuple[NDArray[np.float64], bool]:
+def futures_of(wanted: WantedPromise, work: OpenWork) -> tuple[NDArray[np.float64], bool]:
     """Futures, each a row of what the open tasks still take; and whether all are the same."""
     known, remaining = wanted.known, wanted.remaining
     tasks = list(work.tasks)
