@@ -145,8 +145,7 @@ class Following:
         log.warning("%s has gone: nobody listens at %s", member.node, member.address)
         before = self._parts.gone[member.node] = (member.incarnation + 1) * INCARNATIONS
         for here in self.here.values():
-            if here.node is not None:
-                here.node.give_up(member.node, before)
+            here.give_up(member.node, before)
         with suppress(StoreUnavailable):  # last: the news of it may end this very watch
             await self._registry.drop(member)
 

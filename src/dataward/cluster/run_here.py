@@ -59,6 +59,7 @@ FLUSH_SECONDS = 0.25
 # Attempts of a promised run that a node may have under way beyond its slots. The host's slots say
 # which of them starts, so all that are ready must be there to be chosen from.
 PROMISED_AHEAD = 1024
+PROMISED_ANEW_SECONDS = 10.0  # in which what a lost host had promised is mostly promised by others
 
 
 @dataclass
@@ -209,6 +210,25 @@ class RunHere:
     async def began(self) -> None:
         """Wait until the node has started."""
         await self._began.wait()
+
+    def give_up(self, node: NodeId, before: int) -> None:
+        """Have the tasks of a node that has ended taken over.
+
+        Tasks of a promised run go where they are promised anew, so that is waited for a while.
+        """
+        if self.node is None:
+            return
+        if self.promises is None or all(home != node for home in self._homes.values()):
+            self.node.give_up(node, before)
+        elif self.kernel is not None:
+            self.kernel.spawn(self._give_up_later(node, before), f"{node} is given up")
+
+    async def _give_up_later(self, node: NodeId, before: int) -> None:
+        until = monotonic() + PROMISED_ANEW_SECONDS
+        while monotonic() < until and any(home == node for home in self._homes.values()):
+            await asyncio.sleep(FLUSH_SECONDS)
+        if self.node is not None:
+            self.node.give_up(node, before)
 
     @property
     def is_idle(self) -> bool:
