@@ -31,7 +31,7 @@ from dataward.model.events import (
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.node.client import Client, files_ahead, task_specs
+from dataward.node.client import Client, files_ahead, promises_to_keep, task_specs
 from dataward.plan.estimates import Estimated
 from dataward.runs.deciding import Decision
 from dataward.runs.housekeeping import Housekeeping, publish_known
@@ -268,6 +268,8 @@ class WorkflowRun:
         )
         for node, message in files_ahead(remaining, plan, node_ids, prepared.digests).items():
             session.send(node, message)
+        for node, promises in promises_to_keep(remaining, plan, node_ids).items():
+            session.send(node, promises)
         return Client(
             session.client(), session.homes(), list(specs), {}, session.send, kernel, self._emit
         )

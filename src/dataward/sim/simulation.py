@@ -22,7 +22,7 @@ from dataward.model.platform import Placement, Platform
 from dataward.model.replay import as_replayed
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId, Workflow
-from dataward.node.client import Client, files_ahead, task_specs
+from dataward.node.client import Client, files_ahead, promises_to_keep, task_specs
 from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
@@ -189,6 +189,8 @@ class Simulation:
         client = self._client(plan, placed, nodes)
         for node, message in files_ahead(self.workflow, plan, nodes).items():
             self._send(node, message)
+        for node, promises in promises_to_keep(self.workflow, plan, nodes).items():
+            self._send(node, promises)
         await client.submit()
         pause = self.strategy.settings.validation_seconds
         self.kernel.spawn(client.watch(pause), "client")
