@@ -21,7 +21,7 @@ from dataward.deadlines.submission import SubmissionState, WorkflowSubmission
 
 ANSWER_SECONDS = 20.0  # for one question; what has no answer by then is refused
 SEARCH_SECONDS = 25.0  # for the earliest deadline
-NEWS_SECONDS = 2.2 * PERIOD_SECONDS  # until the tree knows what has become of the last question
+NEWS_SECONDS = 1.1 * PERIOD_SECONDS  # until leaves have said what became of the last question
 STRETCHES = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 40.0)
 LAG_SECONDS = 0.5  # from the end of a task until another host has begun what waits for it
 CLOSE = 1.1  # deadlines that differ by less are not told apart

@@ -44,6 +44,7 @@ from dataward.model.seeds import seeded
 from dataward.model.settings import change_settings
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.node import Node
+from dataward.node.ready_queue import TakeOrder
 from dataward.runs.run_directory import file_name_for
 from dataward.stores.connection import Connection
 from dataward.stores.valkey import ValkeyStore
@@ -313,7 +314,10 @@ class RunHere:
         )
         self.strategy = strategy_of(orders, parts.lease_seconds)
         if self.promises is not None:
-            self.strategy = replace(self.strategy, home=PromisedHome(self._homes))
+            # The host's slots say what starts, for all runs together; a node only goes by urgency.
+            self.strategy = replace(
+                self.strategy, home=PromisedHome(self._homes), order=TakeOrder.URGENCY
+            )
         self.kernel, self.network, self.disk = kernel, network, disk
         self.node, self.inbox = Node(world, self.strategy), remote.inbox
         events = EventLog(directory.events)

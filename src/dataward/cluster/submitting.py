@@ -55,7 +55,7 @@ from dataward.runs.preparation import remaining_workflow
 from dataward.runs.programs import with_programs
 from dataward.runs.selection import select, tasks_named
 
-PROMISED_STRATEGY = "heft"  # the rules by which nodes follow promises; the plan is the promises
+PROMISED_STRATEGY = "peercomp"
 KEEPERS = 3  # hosts that keep a run's description
 SHARDS_EACH = 2  # of a run, for each server of a cluster: when servers are added, these move
 UPLOADS_AT_ONCE = 8
