@@ -119,6 +119,11 @@ class BestPromise:
             sure if self.is_exact else min(sure, SURE_MAX),
         )
 
+    def refusal(self, now: float, deadline: float) -> RefusedDeadline:
+        """The answer to a deadline before ``finish``."""
+        is_short = deadline - now < self.path_seconds
+        return RefusedDeadline(self.finish, self.path_seconds if is_short else 0.0)
+
 
 def admit(
     wanted: WantedPromise, cores: Sequence[NodeSchedule], now: float, deadline: float
@@ -131,10 +136,7 @@ def admit(
     if unknown:
         return RefusedDeadline(unknown=unknown)
     best = best_promise(wanted, cores, now)
-    if deadline >= best.finish:
-        return best.by(deadline)
-    is_short = deadline - now < best.path_seconds
-    return RefusedDeadline(best.finish, best.path_seconds if is_short else 0.0)
+    return best.by(deadline) if deadline >= best.finish else best.refusal(now, deadline)
 
 
 def unknown_types(wanted: WantedPromise) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ ALL = (
     STORAGE_AFFINITY, DATA_DIFFUSION, PEERCOMP,
 )  # fmt: skip
 DEFAULT = "dataward"
+KEEPING = PEERCOMP.name  # the strategy that keeps promises
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
 
@@ -31,6 +32,12 @@ def strategies_named(names: str) -> list[Strategy]:
     if not found:
         raise SettingError(f"no strategy given; there are {', '.join(STRATEGIES)}")
     return found
+
+
+def check_keeping(name: str) -> None:
+    """Raise SettingError if the strategy of that name keeps no promises."""
+    if name != KEEPING:
+        raise SettingError(f"a deadline is kept by --strategy {KEEPING}, which is then the default")
 
 
 def strategy_named(name: str) -> Strategy:
