@@ -3,7 +3,7 @@
 A node that asked for anything not named here could not be simulated.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from sys import maxsize
@@ -32,6 +32,7 @@ from dataward.model.workflow import FileId, TaskId
 # Node code imports the kernel's types from here, so that this module is all it needs.
 __all__ = [
     "Cancelled",
+    "CoresForUs",
     "Disk",
     "DiskFull",
     "Fiber",
@@ -45,9 +46,11 @@ __all__ = [
     "Queue",
     "RunResult",
     "Runner",
+    "SharedCores",
     "Store",
     "StoreUnavailable",
     "StoredFile",
+    "TheirSlot",
     "TimedOut",
     "TransferFailed",
     "Unserved",
@@ -302,6 +305,48 @@ class Runner(Protocol):
         ...
 
 
+class TheirSlot(NamedTuple):
+    """Time that somebody else has promised on a core that we share; ``is_ready`` if they wait."""
+
+    deadline: float
+    seconds: float
+    is_ready: bool
+
+
+class SharedCores(Protocol):
+    """The cores of a node, as far as others on the same machine have promised them, too."""
+
+    def promised(self, core: int) -> Sequence[TheirSlot]:
+        """What others have promised on this core, earliest deadline first."""
+        ...
+
+    def take(self, core: int) -> bool:
+        """Use a core from now on. False if somebody else uses it."""
+        ...
+
+    def give_back(self, core: int) -> None: ...
+
+    def want(self, wanted: Mapping[int, float]) -> None:
+        """Let others know which cores our ready tasks wait for, and by when these must end."""
+        ...
+
+
+class CoresForUs:
+    """Cores that nobody else has promised."""
+
+    def promised(self, core: int) -> Sequence[TheirSlot]:
+        return ()
+
+    def take(self, core: int) -> bool:
+        return True
+
+    def give_back(self, core: int) -> None:
+        pass
+
+    def want(self, wanted: Mapping[int, float]) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """One node's view of everything outside it."""
@@ -319,3 +364,4 @@ class World:
     runner: Runner
     emit: Emit
     speed: float = 1.0  # of the machine: a task estimated at 10 s takes 5 s at a speed of 2
+    shared_cores: SharedCores = CoresForUs()  # noqa: RUF009 - has no state

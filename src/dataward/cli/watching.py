@@ -10,6 +10,7 @@ from typing import Any
 from dataward.cli.complaints import visible
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import print_json, stdout_console
+from dataward.cli.promise_words import promise_as_json, words_about_promise
 from dataward.cli.run_view import RunView
 from dataward.cli.visiting import visit
 from dataward.cluster.event_tail import EventTail
@@ -53,13 +54,17 @@ async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
         return facts
     with TemporaryDirectory(prefix="dataward-") as directory:
         workflow = await workflow_of(visitor, facts.run, Path(directory))
-    progress = RunProgress(workflow)
+    progress, said = RunProgress(workflow), ""
     view, tail = RunView(progress), EventTail(visitor, name, parents_of(workflow))
     try:
         while True:
             is_over = facts.run.state is not RunState.RUNNING
             for event in await tail.new_events():
                 progress.add(event)
+            words = words_about_promise(facts.run, facts.now)
+            if words != said and not is_over:
+                view.say(words)
+                said = words
             view.refresh(facts.now - facts.run.submitted_at)
             if is_over:
                 return facts
@@ -82,6 +87,9 @@ def sentence_about(facts: RunFactsNow) -> str:
     for state in (TaskState.FAILED, TaskState.REMOVED, TaskState.RUNNING):
         if counts.get(state.value):
             parts.append(f"{counts[state.value]:,} {state.value}")
+    promise = words_about_promise(run, facts.now)
+    if promise:
+        parts.append(promise)
     time = f"{'in' if run.ended_at else 'for'} {show_seconds(max(seconds, 0.0))}"
     return f"{visible(run.name)}: {run.state.value} {time}, {', '.join(parts)}"
 
@@ -99,4 +107,5 @@ def facts_as_json(facts: RunFactsNow) -> dict[str, Any]:
         "submitter": run.submitter,
         "keepers": list(run.keepers),
         "seconds": (run.ended_at or facts.now) - run.submitted_at,
+        "promise": promise_as_json(run),
     }

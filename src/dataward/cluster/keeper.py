@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from dataward.cluster.description import TaskList, unpacked
+from dataward.cluster.promise_keeping import PromiseKeeping
 from dataward.cluster.run_here import HostParts, RunHere
 from dataward.model.answers import Standing, Tallied
 from dataward.model.events import NodeFacts, RunEnded, RunStarted, TaskSkipped
@@ -70,6 +71,10 @@ class Keeper:
             await kernel.sleep(LOOK_SECONDS_MAX)
         await self._submit(client, tasks)
         kernel.spawn(client.watch(parts.lease_seconds / 4), "keeper watch")
+        if self._here.promises is not None:
+            speeds = {fact.id: fact.speed for fact in self._facts}
+            keeping = PromiseKeeping(parts, self._registry, self._here, tasks, client.store, speeds)
+            kernel.spawn(keeping.watch(), "keeper of promises")
         await self._see_it_end(client, tasks)
 
     @property

@@ -13,6 +13,8 @@ from dataward.cluster.exchange import (
     NewRun,
     OutcomesAsked,
     OutcomesKnown,
+    PromiseAnswer,
+    PromiseAsked,
     RemovedTask,
     RunFactsNow,
     TaskAsked,
@@ -89,6 +91,10 @@ class Visitor:
 
     async def add_run(self, run: NewRun) -> ClusterRun:
         return await self._ask("POST", "/runs", run, kind=ClusterRun)
+
+    async def promise(self, asked: PromiseAsked) -> PromiseAnswer:
+        """Promises for a workflow, held for a minute, or by when it could be promised."""
+        return await self._ask("POST", "/promises", asked, kind=PromiseAnswer)
 
     async def run(self, name: str, wait_seconds: float = 0.0) -> RunFactsNow:
         path = f"/runs/{name}" + (f"?wait={wait_seconds:g}" if wait_seconds else "")

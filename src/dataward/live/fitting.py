@@ -7,6 +7,7 @@ from dataward.errors import SettingError
 from dataward.live.slice import Slice
 from dataward.node.giving import Giving
 from dataward.node.mover import Staying
+from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings
 from dataward.strategies.strategy import Strategy
 
@@ -40,7 +41,7 @@ def fitted(
         lease_seconds=FOR_EVER_SECONDS,
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=unawaited_seconds,
-        lead_seconds=LEAD_SECONDS,
+        lead_seconds=_lead_seconds(strategy),
         backups_max=strategy.settings.backups_max if several else 0,
         # On one node inputs are linked, not moved: no task waits for those of another.
         give_way_share=strategy.settings.give_way_share if several else 0.0,
@@ -65,9 +66,14 @@ def fitted_to_network(strategy: Strategy, lease_seconds: float) -> Strategy:
         lost_input_seconds=LOST_INPUT_LEASES * lease_seconds,
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=UNAWAITED_SECONDS,
-        lead_seconds=LEAD_SECONDS,
+        lead_seconds=_lead_seconds(strategy),
     )
     return replace(strategy, settings=settings)
+
+
+def _lead_seconds(strategy: Strategy) -> float:
+    """A core that has promised something is free for it, so no task waits at the runner."""
+    return 0.0 if strategy.order is TakeOrder.PROMISED else LEAD_SECONDS
 
 
 def why_useless(name: str, strategy: Strategy, machine: Slice) -> str:

@@ -114,6 +114,10 @@ class PeerClient:
 
     async def leave_mail(self, to: NodeId, run: str, mail: bytes, messages: int = 1) -> bool:
         """Whether the node has taken the mail, which has so many messages."""
+        return await self.leave(to, mail_path(run), mail, messages)
+
+    async def leave(self, to: NodeId, path: str, content: bytes, messages: int = 1) -> bool:
+        """Whether the node has taken what is left with it at this path."""
         assert self._for_mail is not None, "it is not open"
         self.messages_sent += messages
         self.letters_sent += 1
@@ -122,8 +126,8 @@ class PeerClient:
         try:
             with self._noting(to):
                 async with self._for_mail.post(
-                    self._url(to, mail_path(run)),
-                    data=BytesIO(mail),
+                    self._url(to, path),
+                    data=BytesIO(content),
                     timeout=total,
                     server_hostname=self._name,
                 ) as response:

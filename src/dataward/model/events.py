@@ -46,6 +46,21 @@ class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
     removed: int = 0
 
 
+class FinishPromised(msgspec.Struct, frozen=True, array_like=True, tag="finish-promised"):
+    """By when the run ends, as it was promised before its first task, or anew if that was broken.
+
+    Times are on the run's clock. ``sure`` is a probability, 0 if nothing is promised: then
+    ``finish`` is only the earliest that could be, or 0 if too little is known.
+    """
+
+    at: float
+    deadline: float  # what was asked for
+    finish: float
+    sure: float
+    expected: float  # as likely later as earlier
+    why: str = ""  # why it is promised anew, as a clause
+
+
 class NodeJoined(msgspec.Struct, frozen=True, array_like=True, tag="node-joined"):
     at: float
     node: NodeId
@@ -240,6 +255,20 @@ class PolicyChanged(msgspec.Struct, frozen=True, array_like=True, tag="policy-ch
     moved: float
 
 
+class PromiseChanged(msgspec.Struct, frozen=True, array_like=True, tag="promise-changed"):
+    """Tasks of a run with a deadline were promised anew: a node that had promised them is lost.
+
+    ``finish`` is by when the run is promised now, 0 if it is not; if the promise is broken, that is
+    after its deadline.
+    """
+
+    at: float
+    reason: str
+    tasks: int
+    finish: float
+    is_broken: bool
+
+
 class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-injected"):
     at: float
     kind: str
@@ -247,11 +276,11 @@ class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-inj
 
 
 Event = (
-    RunStarted | RunResumed | RunEnded | NodeJoined | NodeLost | NodeLeft
+    RunStarted | RunResumed | RunEnded | FinishPromised | NodeJoined | NodeLost | NodeLeft
     | AttemptBegan | AttemptAdvanced | AttemptMeasured | AttemptEnded
     | TaskFinished | TaskSkipped | TaskDue | TaskPlaced | TaskTakenOver | TaskReopened
     | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | PolicyChanged
-    | FaultInjected
+    | PromiseChanged | FaultInjected
 )  # fmt: skip
 
 Emit = Callable[[Event], None]

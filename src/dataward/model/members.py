@@ -5,7 +5,7 @@ import msgspec
 from dataward.model.ids import NodeId
 from dataward.model.states import RunState
 
-__all__ = ["ClusterRun", "Member", "RunState"]
+__all__ = ["ClusterRun", "Member", "RunPromise", "RunState"]
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -20,6 +20,24 @@ class Member(msgspec.Struct, frozen=True):
     site: str = ""
     bytes_per_second: float = 0.0  # of its link, each way; 0: not known
     draining: bool = False  # it takes no more work, and leaves when it has none
+
+
+class RunPromise(msgspec.Struct, frozen=True):
+    """By when a run was asked to end, and by when hosts have promised it; by the server's clock.
+
+    If the promise is ``broken``, as a sentence says, ``finish`` is later than the deadline, or 0 if
+    no host promises anything any more.
+    """
+
+    deadline: float
+    finish: float
+    sure: float = 0.0  # how likely it was to be kept, when it was given; 0: nobody knows
+    part: str = ""  # the digest of what each task was promised
+    broken: str = ""
+
+    def late_seconds(self, ended_at: float) -> float:
+        """How long after its deadline the run ended; 0 if it was in time."""
+        return max(ended_at - self.deadline, 0.0)
 
 
 class ClusterRun(msgspec.Struct, frozen=True):
@@ -41,3 +59,4 @@ class ClusterRun(msgspec.Struct, frozen=True):
     state: RunState = RunState.RUNNING
     ended_at: float = 0.0
     priority: float = 0.0  # lower is more urgent, as for tasks
+    promise: RunPromise | None = None

@@ -154,6 +154,26 @@ class Bid(msgspec.Struct, frozen=True, tag="bid"):
     times: tuple[tuple[float, float], ...]
 
 
+class PromisedSlot(msgspec.Struct, frozen=True, array_like=True):
+    """A task that a core has promised: by when it ends, and for how long the core is reserved."""
+
+    task: TaskId
+    core: int
+    deadline: float
+    seconds: float
+
+
+class KeepPromises(msgspec.Struct, frozen=True, tag="keep-promises"):
+    """Keep these promises, instead of those that you were told before.
+
+    A task that needs several cores has a slot on each. Deadlines are on the clock of the run.
+    """
+
+    slots: tuple[PromisedSlot, ...]
+
+
 MoverMessage = Ask | Steal | Stolen | Reserve | Handed | Offer | Bid
 FileMessage = WantFile | MayFetch | HoldOn | FetchOver
-Message = WorkQueued | Stop | Confirm | TellChildren | Stock | FileMessage | MoverMessage
+Message = (
+    WorkQueued | Stop | Confirm | TellChildren | Stock | KeepPromises | FileMessage | MoverMessage
+)

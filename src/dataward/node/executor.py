@@ -61,12 +61,12 @@ class Executor:
         while True:
             if self.state.is_draining:
                 await self.world.kernel.flag().wait()  # for ever
-            entry = queue.take()
+            entry = queue.take_to_start()
             if entry is not None:
                 return entry
             queue.hungry.set()
             queue.wanted.set()
-            await queue.grown.wait()
+            await queue.grown.wait(queue.held_seconds)
 
     async def _attempt(self, entry: QueueEntry) -> None:
         try:

@@ -7,6 +7,7 @@ from dataward.model.messages import (
     Confirm,
     FetchOver,
     HoldOn,
+    KeepPromises,
     MayFetch,
     Message,
     Stock,
@@ -149,7 +150,7 @@ class Node:
         """
         state = self._state
         has_core = len(state.attempts) < self._world.cores
-        return bool(state.queue) and has_core and not state.is_draining
+        return state.queue.has_startable and has_core and not state.is_draining
 
     @property
     def has_no_work(self) -> bool:
@@ -209,6 +210,8 @@ class Node:
         elif isinstance(message, TellChildren):
             task, generation, children = message.task, message.generation, message.children
             self._herald.deliver(Notice(task, generation, TaskState.REMOVED, children, ()))
+        elif isinstance(message, KeepPromises):
+            state.promise(message.slots)
         elif isinstance(message, Stock):
             if message.for_good:
                 self._stocker.take_over(message.files)

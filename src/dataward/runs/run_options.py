@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dataward.live.runner_settings import RunnerSettings
 from dataward.live.slice import Slice
+from dataward.model.deadline import WantedDeadline
 from dataward.runs.keeping import Keep
 from dataward.runs.preparation import WHOLE, Request
 from dataward.strategies.strategy import Strategy
@@ -19,3 +20,5 @@ class RunOptions:
     request: Request = WHOLE
     start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
     began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
+    deadline: WantedDeadline | None = None
+    is_promised: bool = False  # whether the deadline was accepted, and cores keep to it

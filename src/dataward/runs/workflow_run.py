@@ -19,6 +19,7 @@ from dataward.live.session import Session, SessionFiles, SessionSettings
 from dataward.live.trees import remove_tree
 from dataward.model.events import (
     Event,
+    FinishPromised,
     NodeFacts,
     RunEnded,
     RunResumed,
@@ -31,7 +32,7 @@ from dataward.model.events import (
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.node.client import Client, files_ahead, task_specs
+from dataward.node.client import Client, files_ahead, promises_to_keep, task_specs
 from dataward.plan.estimates import Estimated
 from dataward.runs.deciding import Decision
 from dataward.runs.housekeeping import Housekeeping, publish_known
@@ -39,6 +40,7 @@ from dataward.runs.keeping import Keeping, trim_depots
 from dataward.runs.known_times import Outcomes, estimated_from
 from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, located_files
+from dataward.runs.promise_keeping import PromiseKeeping, wanted_of_run
 from dataward.runs.publishing import Publisher
 from dataward.runs.removal_requests import RemovalRequests
 from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
@@ -121,6 +123,8 @@ class WorkflowRun:
         self._messages = 0
         self._store_calls = 0
         self._untold: list[Event] = []
+        self._promises: PromiseKeeping | None = None
+        self._session: Session | None = None
 
     # --- from outside ----------------------------------------------------------------------------
 
@@ -164,6 +168,7 @@ class WorkflowRun:
                 if prepared.remaining is not None and not self._interrupts:
                     self._tell()
                     self._listener.on_decided(self._now(), prepared.decision, outcomes)
+                    self._promise(prepared, outcomes)
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
             finally:
                 close_pools(pools.values())
@@ -172,6 +177,19 @@ class WorkflowRun:
             if not self._must_decide_again():
                 return self._ended(outcomes, keeping.budget_bytes)
             pools = runner_pools(self._options.machine, self._directory.work)
+
+    def _promise(self, prepared: Preparation, outcomes: Mapping[TaskId, Outcome]) -> None:
+        """Promise what is to run, or only note the deadline if it was not accepted."""
+        options, now = self._options, self._now()
+        if options.deadline is None:
+            return
+        deadline = now + options.deadline.at.timestamp() - time.time()
+        if not options.is_promised:
+            self._emit(FinishPromised(now, deadline, 0.0, 0.0, 0.0))
+            return
+        wanted = wanted_of_run(self._workflow, outcomes, prepared.decision)
+        self._promises = PromiseKeeping(wanted, options.machine.platform(), deadline, self._emit)
+        self._promises.begin(now)
 
     def _run_pass(
         self,
@@ -224,6 +242,7 @@ class WorkflowRun:
             self._emit,
         )
         stack.callback(session.close)
+        self._session = session
         housekeeping = Housekeeping(
             known.workflow,
             self._publisher,
@@ -244,7 +263,7 @@ class WorkflowRun:
                 self._pass.interrupt(again=False)
             await self._pass.run(self._client(kernel, session, prepared, known))
         finally:
-            self._pass = None
+            self._pass = self._session = None
             session.stop()
             self._messages += session.messages
             self._store_calls += session.store_calls
@@ -256,7 +275,11 @@ class WorkflowRun:
         options, remaining = self._options, known.workflow
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
-        plan = options.strategy.plan(known.for_planning(), options.machine.platform(), located, 0)
+        platform = options.machine.platform()
+        if self._promises is not None and self._promises.made is not None:
+            plan = self._promises.plan_for(remaining)
+        else:
+            plan = options.strategy.plan(known.for_planning(), platform, located, 0)
         specs = task_specs(
             known,
             plan,
@@ -268,6 +291,8 @@ class WorkflowRun:
         )
         for node, message in files_ahead(remaining, plan, node_ids, prepared.digests).items():
             session.send(node, message)
+        for node, promises in promises_to_keep(remaining, plan, node_ids).items():
+            session.send(node, promises)
         return Client(
             session.client(), session.homes(), list(specs), {}, session.send, kernel, self._emit
         )
@@ -313,6 +338,7 @@ class WorkflowRun:
     # --- events ----------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> None:
+        self._keep_promises(now)
         self._tell()
         self._listener.on_tick(now)
 
@@ -321,11 +347,23 @@ class WorkflowRun:
         for sink in self._listener.sinks:
             sink(events)
 
+    def _keep_promises(self, now: float) -> None:
+        """Tell nodes of new promises, if one was broken."""
+        if self._promises is None or self._session is None:
+            return
+        if self._promises.look(now) is not None:
+            plan = self._promises.plan_for(self._workflow)
+            node_ids = self._options.machine.node_ids
+            for node, made in promises_to_keep(self._workflow, plan, node_ids).items():
+                self._session.send(node, made)
+
     def _emit(self, event: Event) -> None:
         self._untold.append(event)
         if len(self._untold) >= EVENTS_UNTOLD_MAX:
             self._tell()
         self._history.add(event)
+        if self._promises is not None:
+            self._promises.add(event)
         if type(event) is TaskFinished:
             self._finished[event.task] = event.state
             self._latest_seconds = event.at
