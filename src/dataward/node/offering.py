@@ -53,6 +53,7 @@ class Offering:
     bid_seconds: float = 0.2  # how long bids are waited for
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
+    volunteers: bool = True  # a node with an idle core says so
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
@@ -188,7 +189,8 @@ class OfferMover:
             self.parts, self.neighbours, self._company,
             settings.bid_seconds, settings.pause_seconds_max,
         )  # fmt: skip
-        return [self._relieve(), self._back_up(), volunteer.run()]
+        loops = [self._relieve(), self._back_up()]
+        return [*loops, volunteer.run()] if settings.volunteers else loops
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):
