@@ -1,5 +1,6 @@
 -- A shard's rules about tasks (stores/task_rules.py): from submission to commit, and everything that
--- can go wrong. Each rule takes an operation and the time, and returns the packed answer.
+-- can go wrong. Each rule takes an operation and the time, and returns the packed answer, a long one
+-- in several pieces.
 
 local TRIM_TASKS = 1000 -- this many names of forgotten tasks may stay listed
 local TRIM_AT_ONCE = 100 -- so many are dropped when a task is forgotten
@@ -25,24 +26,22 @@ end
 
 local function standing(record, granted, files, wants_children)
   local is_in_vain = IN_VAIN[record.state]
-  local head = pack("Standing", record.id, record.state, record.generation)
-  local tail = pack(
-    granted or false, record.backups < record.backups_max, count_attempts(record),
-    record.placement
-  )
-  if not (is_in_vain or files or wants_children) then
-    return array_start(13) .. head .. record.about .. tail
+  local is_long = is_in_vain or files or wants_children
+  local usual = array_start(files and 18 or is_long and 15 or 13) .. packed_string("Standing")
+    .. packed_string(record.id) .. packed_string(record.state) .. packed_number(record.generation)
+    .. record.about .. packed_flag(granted) .. packed_flag(record.backups < record.backups_max)
+    .. packed_number(count_attempts(record)) .. packed_number(record.placement)
+  if not is_long then
+    return usual
   end
   local children, inputs = parts_of_spec(record)
-  tail = tail
-    .. ((is_in_vain or wants_children) and children or EMPTY_ARRAY)
-    .. pack(record.state == "removed" and record.holders or {})
+  local names = ((is_in_vain or wants_children) and children or EMPTY_ARRAY)
+    .. pack(record.state == "removed" and holders_of(record) or {})
   if not files then
-    return array_start(15) .. head .. record.about .. tail
+    return usual .. names
   end
   local _, input_copies = all_heard(record)
-  return array_start(18)
-    .. head .. record.about .. tail .. pack(known_copies(record)) .. inputs .. input_copies
+  return usual, names, pack(known_copies(record)), inputs .. input_copies
 end
 
 -- The only place where a task fails or is removed, which nothing takes back.
@@ -50,7 +49,8 @@ local function end_in_vain(record, final, now)
   move(record, final)
   -- Otherwise a late `Delivered` for the previous end would clear this outbox.
   record.generation = record.generation + 1
-  record.attempts = {}
+  end_all_attempts(record)
+  forget_contents_of_inputs(record)
   fill_outbox(record, now)
 end
 
@@ -82,9 +82,10 @@ function rules.Submit(op)
   if not record then
     record = new_task(op)
     tasks[op.task] = record
-    new_specs[op.task] = op.spec
+    specs[op.task] = op.spec
+    put_field(key("specs"), op.task, op.spec)
     shard.counts.waiting = shard.counts.waiting + 1
-    call("RPUSH", key("submitted"), op.task)
+    new_names[#new_names + 1] = op.task
     if op.again then
       shard.restored = shard.restored + 1
     end
@@ -95,7 +96,7 @@ end
 
 -- End attempts of the node's earlier incarnations: those no longer run.
 local function forget_past_incarnations(record, node, incarnation)
-  for _, attempt in pairs(record.attempts) do
+  for _, attempt in pairs(attempts_of(record)) do
     if attempt[1] == node and attempt[2] < incarnation then
       fence(record, node, incarnation - 1)
       return
@@ -125,13 +126,13 @@ local function why_not_begin(record, op, incarnation)
 end
 
 local function note_begun(attempt, task, now)
-  call("ZADD", key("begun"), "NX", next_place(), attempt)
-  call("HSET", key("begun_of"), attempt, pack(task, now))
+  put_member(key("begun"), attempt, next_place())
+  put_field(key("begun_of"), attempt, packed_string(task) .. pack(now))
 end
 
 local function forget_begun(attempt)
-  call("ZREM", key("begun"), attempt)
-  call("HDEL", key("begun_of"), attempt)
+  drop_member(key("begun"), attempt)
+  drop_field(key("begun_of"), attempt)
 end
 
 function rules.Begin(op, now)
@@ -139,7 +140,7 @@ function rules.Begin(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  if not record.attempts[op.attempt] then
+  if not attempts_of(record)[op.attempt] then
     local incarnation = incarnation_of(op.attempt)
     local why = why_not_begin(record, op, incarnation)
     if why then
@@ -152,8 +153,8 @@ function rules.Begin(op, now)
     empty_outbox(record) -- the node that begins it took it from a queue
   end
   local notices, copies = all_heard(record)
-  return array_start(5)
-    .. pack("Begun") .. packed_spec(op.task) .. pack(record.generation + 1) .. copies .. notices
+  return array_start(5) .. packed_string("Begun"), packed_spec(op.task),
+    packed_number(record.generation + 1) .. copies, notices
 end
 
 function rules.Advance(op)
@@ -161,7 +162,7 @@ function rules.Advance(op)
   if not record then
     return unknown(op.task)
   end
-  local attempt = record.attempts[op.attempt]
+  local attempt = attempts_of(record)[op.attempt]
   if attempt and (PROGRESS[op.state] or 0) > PROGRESS[attempt[3]] then
     attempt[3] = op.state
     settle_record(record)
@@ -170,7 +171,8 @@ function rules.Advance(op)
 end
 
 -- The only place where a task becomes complete; returns where its outputs are. `Reopen` takes it
--- back. The states that the attempt passed through are not noted, as there is no history.
+-- back. The states that the attempt passed through are not noted, as there is no history, nor whether
+-- it was recalled, which no answer tells.
 local function complete(record, op, children, outputs, now)
   hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
   move(record, "complete")
@@ -178,15 +180,29 @@ local function complete(record, op, children, outputs, now)
   record.generation = math.max(record.generation, shard.epoch * GENERATIONS) + 1
   record.winner = op.attempt
   forget_begun(op.attempt)
-  record.attempts = {}
+  end_all_attempts(record)
+  forget_contents_of_inputs(record)
   local copies = keep_outputs(record, op, unpack_all(outputs))
-  record.was_recalled = op.recalled or nil
   if children ~= EMPTY_ARRAY then
     fill_outbox(record, now)
   else
     empty_outbox(record)
   end
   return copies
+end
+
+-- The other nodes that may have the task.
+local function packed_rivals(record, winner)
+  if record.holders == packed_string(winner) then
+    return EMPTY_ARRAY
+  end
+  local rivals = {}
+  for _, node in ipairs(holders_of(record)) do
+    if node ~= winner then
+      rivals[#rivals + 1] = packed_string(node)
+    end
+  end
+  return packed_array(rivals)
 end
 
 function rules.Commit(op, now)
@@ -209,17 +225,9 @@ function rules.Commit(op, now)
     end
     copies = complete(record, op, children, outputs, now)
   end
-  local rivals = {}
-  for _, node in ipairs(record.holders) do
-    if node ~= op.node then
-      rivals[#rivals + 1] = node
-    end
-  end
-  return array_start(6)
-    .. pack("Committed", op.task, record.generation)
-    .. children
-    .. (copies or pack(known_copies(record)))
-    .. pack(rivals)
+  return array_start(6) .. packed_string("Committed") .. packed_string(op.task)
+    .. packed_number(record.generation) .. children
+    .. (copies or pack(known_copies(record))) .. packed_rivals(record, op.node)
 end
 
 local function fail_attempt(record, op, now)
@@ -229,7 +237,7 @@ local function fail_attempt(record, op, now)
   for _ in pairs(record.failures) do
     earlier = earlier + 1
   end
-  local is_final = earlier >= record.retries
+  local is_final = earlier >= retries_of(record)
   record.failures[op.attempt] = is_final
   if is_final then
     record.failed_parent = nil
@@ -248,7 +256,7 @@ function rules.Fail(op, now)
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
     end
-    if not record.attempts[op.attempt] then
+    if not attempts_of(record)[op.attempt] then
       return refused(op.task, "fenced", record.state)
     end
     fail_attempt(record, op, now)
@@ -257,7 +265,7 @@ function rules.Fail(op, now)
   return array_start(6)
     .. pack("Failing", op.task, is_final)
     .. (is_final and children_of(record) or EMPTY_ARRAY)
-    .. pack(record.generation, is_final and record.holders or {})
+    .. pack(record.generation, is_final and holders_of(record) or {})
 end
 
 function rules.Release(op, now)
@@ -328,7 +336,10 @@ function rules.Notify(op, now)
   end
   local known, required = known_and_required(record, op.parent)
   if op.generation >= known then
-    hear(record, op.parent, op.generation > known and op.generation or 0, op.copies)
+    hear(record, op.parent, op.generation > known and op.generation or 0, op.copies or NONE)
+    if FINAL[record.state] then
+      forget_contents_of_inputs(record)
+    end
   end
   if op.generation > known then
     if known < required and required <= op.generation then
@@ -353,11 +364,9 @@ function rules.Delivered(op)
 end
 
 local function task_count()
-  local count = call("HLEN", key("tasks"))
-  for id, record in pairs(tasks) do
-    if record and not tasks_as_read[id] then
-      count = count + 1
-    end
+  local count = 0
+  for _, in_state in pairs(shard.counts) do
+    count = count + in_state
   end
   return count
 end
@@ -366,6 +375,7 @@ end
 -- forgotten in about the order they were submitted in.
 local function trim_submitted()
   local submitted = key("submitted")
+  write_new_names()
   local listed = call("LLEN", submitted)
   if listed <= TRIM_TASKS or listed <= 2 * task_count() + TRIM_TASKS then
     return
@@ -390,11 +400,9 @@ function rules.Forget(op)
   end
   empty_outbox(record)
   shard.counts[record.state] = shard.counts[record.state] - 1
-  tasks[op.task], tasks_as_read[op.task] = false, nil
-  new_specs[op.task], new_outputs[op.task] = nil, nil
-  for _, name in ipairs({ "tasks", "specs", "outputs" }) do
-    call("HDEL", key(name), op.task)
-  end
+  tasks[op.task], specs[op.task] = false, nil
+  drop_field(key("specs"), op.task)
+  drop_field(key("outputs"), op.task)
   if record.is_heard_apart or record.is_spread then
     call("DEL", key("heard", op.task), key("copies", op.task))
   end
@@ -410,7 +418,7 @@ function rules.Replicate(op)
     return unknown(op.task)
   end
   local granted = not FINAL[record.state]
-    and not is_listed(record.holders, op.node)
+    and not is_listed(holders_of(record), op.node)
     and record.backups < record.backups_max
   if granted then
     hold(record, op.source)
@@ -431,7 +439,7 @@ function rules.Reopen(op, now)
   if is_it and record.state == "complete" then
     record.winner = NOBODY
     clear_copies(record)
-    record.holders = {}
+    record.holders = ""
     record.backups = 0
     empty_outbox(record)
     move(record, "ready")
@@ -519,6 +527,7 @@ end
 -- The unfinished tasks of one page. A page may be short: only the cursor -1 is the end.
 function rules.Recount(op)
   local submitted = key("submitted")
+  write_new_names()
   local last = shard.forgotten + call("LLEN", submitted)
   local start = math.max(op.cursor, shard.forgotten)
   local stop = math.min(start + op.limit, last)
@@ -530,9 +539,9 @@ function rules.Recount(op)
       if record and not FINAL[record.state] then
         local entries = {}
         for parent, generation in pairs(missing(record)) do
-          entries[#entries + 1] = pack(parent, generation)
+          entries[#entries + 1] = packed_string(parent) .. packed_number(generation)
         end
-        found[#found + 1] = "\146" .. pack(id) .. packed_map(entries)
+        found[#found + 1] = array_start(2) .. packed_string(id) .. packed_map(entries)
       end
     end
   end

@@ -3,10 +3,12 @@
 -- One logical shard is one hash tag, so all its keys are on one server. Records are packed strings
 -- in three hashes (tasks, specs, nodes). A call reads each record once, changes it in memory, and
 -- writes the changed ones when all its operations have been applied; no other call comes between.
+-- So it is with stays, and with the members of sorted sets: a command takes longer to call from Lua
+-- than to put one more member. Whatever reads a sorted set as a whole has it written first.
 --
 --   {tag}            the shard's own numbers
---   {tag}tasks       task -> what changes about it (task_record)
---   {tag}specs       task -> its TaskSpec, as it was submitted
+--   {tag}tasks       task -> what changes about it (task_record); all about one that is done with
+--   {tag}specs       task -> its TaskSpec, as it was submitted, unless its record has it
 --   {tag}outputs     task -> its files as last committed, if they are many
 --   {tag}submitted   list of tasks, in the order they were submitted in
 --   {tag}heard:T     what task T heard of its parents, and where their files are, if that is long
@@ -26,12 +28,24 @@ local this_run -- the run id of this server process, asked for once
 local prefix -- "{tag}"
 local shard -- the shard's own numbers
 local shard_as_read
+local keys -- of what the shard has once, by name
 local tasks, tasks_as_read -- records by id; false if there is none
 local nodes, nodes_as_read
-local new_specs, new_outputs -- packed strings still to be written
+local specs -- as far as this call has read or written them, by task
+local new_names -- of tasks submitted by this call, in order
+-- What this call has yet to write, by key: values by field, scores by member; false for what goes.
+local changed_fields, changed_members
 
 local function key(name, id)
-  return prefix .. name .. (id and ":" .. id or "")
+  if id then
+    return prefix .. name .. ":" .. id
+  end
+  local known = keys[name]
+  if not known then
+    known = prefix .. name
+    keys[name] = known
+  end
+  return known
 end
 
 -- Numbers that only grow: whatever must stay in the order it came in has one of them as its score.
@@ -101,9 +115,19 @@ local function read_shard(shards)
   }
 end
 
+-- --- many at once --------------------------------------------------------------------------------
+
+-- Have a command take these arguments after its key, a thousand at a time.
+local function call_with(command, its_key, arguments)
+  for first = 1, #arguments, ARGUMENTS_MAX do
+    local last = math.min(first + ARGUMENTS_MAX - 1, #arguments)
+    call(command, its_key, unpack(arguments, first, last))
+  end
+end
+
 -- The values of many fields of a hash; false for each that is not there.
 local function read_fields(hash, fields)
-  if #fields <= ARGUMENTS_MAX then
+  if #fields > 0 and #fields <= ARGUMENTS_MAX then
     return call("HMGET", hash, unpack(fields))
   end
   local values = {}
@@ -118,51 +142,95 @@ end
 
 -- Write many fields of a hash, each before its value.
 local function write_fields(hash, pairs_in_row)
-  for first = 1, #pairs_in_row, ARGUMENTS_MAX do
-    local last = math.min(first + ARGUMENTS_MAX - 1, #pairs_in_row)
-    call("HSET", hash, unpack(pairs_in_row, first, last))
-  end
+  call_with("HSET", hash, pairs_in_row)
 end
 
--- Read the records of all tasks that the operations are about, many at once.
-local function read_tasks(operations, unpack_record)
-  local ids = {}
-  for _, op in ipairs(operations) do
-    if op.task and tasks[op.task] == nil then
-      tasks[op.task] = false
-      ids[#ids + 1] = op.task
+local function note_change(changes, its_key, name, value)
+  local of_key = changes[its_key]
+  if not of_key then
+    of_key = {}
+    changes[its_key] = of_key
+  end
+  of_key[name] = value
+end
+
+local function put_field(hash, field, value)
+  note_change(changed_fields, hash, field, value)
+end
+
+local function drop_field(hash, field)
+  note_change(changed_fields, hash, field, false)
+end
+
+local function find_field(hash, field)
+  local changed = changed_fields[hash]
+  if changed and changed[field] ~= nil then
+    return changed[field]
+  end
+  return call("HGET", hash, field)
+end
+
+local function put_member(set, member, score)
+  note_change(changed_members, set, member, score)
+end
+
+local function drop_member(set, member)
+  note_change(changed_members, set, member, false)
+end
+
+local function write_hash(hash, changed)
+  local put, dropped = {}, {}
+  for field, value in pairs(changed) do
+    if value then
+      put[#put + 1] = field
+      put[#put + 1] = value
+    else
+      dropped[#dropped + 1] = field
     end
   end
-  if #ids == 0 then
+  write_fields(hash, put)
+  call_with("HDEL", hash, dropped)
+end
+
+-- Write what this call has changed of a sorted set.
+local function write_set(set)
+  local changed = changed_members[set]
+  if not changed then
     return
   end
-  for i, packed in ipairs(read_fields(key("tasks"), ids)) do
-    if packed then
-      tasks[ids[i]] = unpack_record(ids[i], packed)
-      tasks_as_read[ids[i]] = packed
+  changed_members[set] = nil
+  local put, dropped = {}, {}
+  for member, score in pairs(changed) do
+    if score then
+      put[#put + 1] = score
+      put[#put + 1] = member
+    else
+      dropped[#dropped + 1] = member
     end
   end
+  call_with("ZADD", set, put)
+  call_with("ZREM", set, dropped)
 end
 
-local function write_changed(name, records, as_read, pack_record)
-  local values = {}
-  for id, record in pairs(records) do
-    local packed = record and pack_record(record)
-    if packed and packed ~= as_read[id] then
-      values[#values + 1] = id
-      values[#values + 1] = packed
-    end
-  end
-  write_fields(key(name), values)
+local function first_member(set)
+  write_set(set)
+  return call("ZRANGE", set, 0, 0)[1]
 end
 
-local function write_new(name, packed_by_id)
-  local values = {}
-  for id, packed in pairs(packed_by_id) do
-    values[#values + 1] = id
-    values[#values + 1] = packed
+local function write_new_names()
+  call_with("RPUSH", key("submitted"), new_names)
+  new_names = {}
+end
+
+-- Write whatever is not part of a record of a task or a node.
+local function write_changes()
+  for hash, changed in pairs(changed_fields) do
+    write_hash(hash, changed)
   end
-  write_fields(key(name), values)
+  for set in pairs(changed_members) do
+    write_set(set)
+  end
+  write_new_names()
 end
 
 local function write_shard()

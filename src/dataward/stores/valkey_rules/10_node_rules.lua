@@ -50,18 +50,24 @@ end
 function rules.Enqueue(op, now)
   local node = node_of_id(op.node)
   for _, entry in ipairs(op.entries) do
-    enqueue(node, entry, next_ticket())
+    enqueue(node, new_stay(entry, next_ticket()))
   end
   list_lease(node)
   return membership(node, now)
 end
 
-local function claimed(node, is_still_current, stays)
+-- Two arrays, packed.
+local function entries_and_tickets(stays)
   local entries, tickets = {}, {}
   for i, stay in ipairs(stays) do
-    entries[i], tickets[i] = stay.entry, stay.ticket
+    entries[i], tickets[i] = stay.entry, packed_number(stay.ticket)
   end
-  return answer("Claimed", node.id, is_still_current, entries, tickets, node.queued)
+  return packed_array(entries) .. packed_array(tickets)
+end
+
+local function claimed(node, is_still_current, stays)
+  return array_start(6) .. packed_string("Claimed") .. packed_string(node.id)
+    .. packed_flag(is_still_current) .. entries_and_tickets(stays) .. packed_number(node.queued)
 end
 
 function rules.Claim(op)
@@ -102,13 +108,11 @@ function rules.Restate(op)
   end
   local stays, by_task = {}, {}
   for _, entry in ipairs(op.entries) do
-    local stay = by_task[entry[2]]
-    if not stay then
-      stay = { task = entry[2] }
-      by_task[entry[2]] = stay
-      stays[#stays + 1] = stay
+    local task = entry[1]
+    if not by_task[task] then
+      by_task[task] = #stays + 1
     end
-    stay.entry, stay.ticket = entry, next_ticket()
+    stays[by_task[task]] = new_stay(entry, next_ticket())
   end
   hold_only(node, stays)
   list_lease(node)

@@ -9,14 +9,14 @@ end
 -- Nothing is left to say about the task; maybe nothing was.
 local function empty_outbox(record)
   if record.outbox then
-    call("ZREM", key(record.outbox), record.id)
+    drop_member(key(record.outbox), record.id)
     record.outbox, record.outbox_at = nil, nil
   end
 end
 
 local function put_in_outbox(record, outbox, at)
   empty_outbox(record)
-  call("ZADD", key(outbox), next_place(), record.id)
+  put_member(key(outbox), record.id, next_place())
   record.outbox, record.outbox_at = outbox, at
 end
 
@@ -25,7 +25,7 @@ local function fill_outbox(record, now)
 end
 
 local function oldest_in(outbox)
-  local first = call("ZRANGE", key(outbox), 0, 0)[1]
+  local first = first_member(key(outbox))
   return first and find_task(first)
 end
 
