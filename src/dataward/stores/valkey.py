@@ -18,7 +18,7 @@ from dataward.errors import SettingError
 from dataward.model.answers import Answer
 from dataward.model.operations import Operation, shard_of
 from dataward.stores.connection import SLOTS, Connection
-from dataward.stores.packed_operations import PackedOperation, packed
+from dataward.stores.packed_operations import Run, runs_of
 from dataward.stores.server_functions import ServerFunctions
 
 # Longer calls are cut in pieces: a server does nothing else while it applies one.
@@ -34,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     shards: int
     seen_epoch: int
     seen_run: str
-    operations: list[PackedOperation]
+    runs: list[Run]
     now: float | None = None
 
 
@@ -116,7 +116,7 @@ class ValkeyStore:
 
     async def _call_once(self, shard: int, operations: list[Operation]) -> list[Answer]:
         now = self._clock() if self._clock is not None else None
-        asked = Asked(self.shard_count, *self._seen[shard], [packed(op) for op in operations], now)
+        asked = Asked(self.shard_count, *self._seen[shard], runs_of(operations), now)
         try:
             answer = await library().call(
                 self._connection, "apply", self._tags[shard], self._encode(asked)

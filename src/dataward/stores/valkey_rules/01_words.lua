@@ -36,37 +36,30 @@ local function big_endian_32(number)
 end
 
 -- What is packed most often is short, and put together here, which takes less time than `pack`.
+-- ``numbers`` has whole numbers up to 127, packed; ``starts`` has what begins a packed string, by its
+-- length. What is done most often uses them as these functions do, and spares calling them.
 local NIL, FALSE, TRUE = "\192", "\194", "\195"
+local numbers, starts = {}, {}
 
-local small_numbers = {} -- packed, by number
-local function packed_number(number)
-  local packed = small_numbers[number]
-  if not packed then
-    packed = pack(number)
-    if #packed == 1 then
-      small_numbers[number] = packed
-    end
+local function fill_words()
+  for number = 0, 127 do
+    numbers[number] = pack(number)
   end
-  return packed
+  for length = 0, 255 do
+    starts[length] = length < 32 and char(160 + length) or "\217" .. char(length)
+  end
 end
 
-local string_starts = {} -- of packed strings shorter than 256 bytes, by their length
-local function string_start(length)
-  local start = string_starts[length]
-  if not start then
-    if length >= 65536 then
-      return "\219" .. big_endian_32(length)
-    elseif length >= 256 then
-      return "\218" .. big_endian_16(length)
-    end
-    start = length < 32 and char(160 + length) or "\217" .. char(length)
-    string_starts[length] = start
-  end
-  return start
+local function packed_number(number)
+  return numbers[number] or pack(number)
+end
+
+local function long_start(length)
+  return "\219" .. big_endian_32(length)
 end
 
 local function packed_string(text)
-  return string_start(#text) .. text
+  return (starts[#text] or long_start(#text)) .. text
 end
 
 local function packed_flag(is_so)

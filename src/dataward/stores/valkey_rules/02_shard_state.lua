@@ -3,8 +3,7 @@
 -- One logical shard is one hash tag, so all its keys are on one server. Records are packed strings
 -- in three hashes (tasks, specs, nodes). A call reads each record once, changes it in memory, and
 -- writes the changed ones when all its operations have been applied; no other call comes between.
--- So it is with stays, and with the members of sorted sets: a command takes longer to call from Lua
--- than to put one more member. Whatever reads a sorted set as a whole has it written first.
+-- Other keys are written when a command has gathered the arguments of many operations.
 --
 --   {tag}            the shard's own numbers
 --   {tag}tasks       task -> what changes about it (task_record); all about one that is done with
@@ -32,9 +31,7 @@ local keys -- of what the shard has once, by name
 local tasks, tasks_as_read -- records by id; false if there is none
 local nodes, nodes_as_read
 local specs -- as far as this call has read or written them, by task
-local new_names -- of tasks submitted by this call, in order
--- What this call has yet to write, by key: values by field, scores by member; false for what goes.
-local changed_fields, changed_members
+local pending -- commands that this call has yet to call, one for each key, with their arguments
 
 local function key(name, id)
   if id then
@@ -52,6 +49,14 @@ end
 local function next_place()
   shard.places = shard.places + 1
   return shard.places
+end
+
+local TICKETS = 2 ^ 40 -- of one epoch
+
+-- A ticket that was never given out before, not even one that the shard forgot giving.
+local function next_ticket()
+  shard.tickets = shard.tickets + 1
+  return shard.epoch * TICKETS + shard.tickets
 end
 
 local function run_of_this_server()
@@ -145,92 +150,42 @@ local function write_fields(hash, pairs_in_row)
   call_with("HSET", hash, pairs_in_row)
 end
 
-local function note_change(changes, its_key, name, value)
-  local of_key = changes[its_key]
-  if not of_key then
-    of_key = {}
-    changes[its_key] = of_key
+-- Call the command that waits for a key, if one does.
+local function flush(its_key)
+  local waiting = pending[its_key]
+  if waiting then
+    pending[its_key] = nil
+    call_with(waiting.command, its_key, waiting)
   end
-  of_key[name] = value
 end
 
-local function put_field(hash, field, value)
-  note_change(changed_fields, hash, field, value)
-end
-
-local function drop_field(hash, field)
-  note_change(changed_fields, hash, field, false)
-end
-
-local function find_field(hash, field)
-  local changed = changed_fields[hash]
-  if changed and changed[field] ~= nil then
-    return changed[field]
+-- Call a command with these arguments later, together with others of its kind: when all operations
+-- have been applied, or before another command is to change the key. Whoever reads it flushes first.
+local function later(command, its_key, first, second)
+  local waiting = pending[its_key]
+  if not waiting or waiting.command ~= command then
+    flush(its_key)
+    waiting = { command = command }
+    pending[its_key] = waiting
   end
-  return call("HGET", hash, field)
+  waiting[#waiting + 1] = first
+  waiting[#waiting + 1] = second
 end
 
-local function put_member(set, member, score)
-  note_change(changed_members, set, member, score)
-end
-
-local function drop_member(set, member)
-  note_change(changed_members, set, member, false)
-end
-
-local function write_hash(hash, changed)
-  local put, dropped = {}, {}
-  for field, value in pairs(changed) do
-    if value then
-      put[#put + 1] = field
-      put[#put + 1] = value
-    else
-      dropped[#dropped + 1] = field
-    end
+local function flush_all()
+  for its_key in pairs(pending) do
+    flush(its_key)
   end
-  write_fields(hash, put)
-  call_with("HDEL", hash, dropped)
-end
-
--- Write what this call has changed of a sorted set.
-local function write_set(set)
-  local changed = changed_members[set]
-  if not changed then
-    return
-  end
-  changed_members[set] = nil
-  local put, dropped = {}, {}
-  for member, score in pairs(changed) do
-    if score then
-      put[#put + 1] = score
-      put[#put + 1] = member
-    else
-      dropped[#dropped + 1] = member
-    end
-  end
-  call_with("ZADD", set, put)
-  call_with("ZREM", set, dropped)
 end
 
 local function first_member(set)
-  write_set(set)
+  flush(set)
   return call("ZRANGE", set, 0, 0)[1]
 end
 
-local function write_new_names()
-  call_with("RPUSH", key("submitted"), new_names)
-  new_names = {}
-end
-
--- Write whatever is not part of a record of a task or a node.
-local function write_changes()
-  for hash, changed in pairs(changed_fields) do
-    write_hash(hash, changed)
-  end
-  for set in pairs(changed_members) do
-    write_set(set)
-  end
-  write_new_names()
+local function find_field(hash, field)
+  flush(hash)
+  return call("HGET", hash, field)
 end
 
 local function write_shard()

@@ -1,8 +1,9 @@
 -- What a task was told of its parents. While that is short, the task's record has it: ``heard`` has the
 -- notices and ``inputs`` the input copies, each packed one after the other as answers have them, so
--- that they need not be read to be answered or added to. ``heard_generation`` is the generation of all
--- notices, 0 if they differ. ``required`` has the generations required of parents, where that is not
--- the first.
+-- that they need not be read to be answered or added to. ``sources`` has the names and nodes of the
+-- same copies, which is all that is left of them when the task has ended. ``heard_generation`` is the
+-- generation of all notices, 0 if they differ. ``required`` has the generations required of parents,
+-- where that is not the first.
 --
 -- What is long is a hash of its own, since a task may have thousands of parents: "n" and a parent has
 -- its notice, "r" and a parent the generation required of it, "c" and a file the place of its input
@@ -60,21 +61,46 @@ local function put_notice(record, parent, generation)
   end
 end
 
--- ``copy`` has the file's name, and the `Copy` packed.
-local function put_input_copy(record, copy)
-  local file, packed = copy[1], copy[2]
-  if may_have(record.inputs, file) then
-    local copies = { unpack_all(record.inputs) }
-    for i, each in ipairs(copies) do
-      if each[1] == file then
-        copies[i] = unpack_all(packed)
-        record.inputs = pack(unpack(copies))
-        return
+-- The input copies of a record that has them itself, packed one after the other.
+local function input_copies(record)
+  if record.inputs ~= "" then
+    return record.inputs
+  end
+  local found, copies = { unpack_all(record.sources) }, {}
+  for i = 1, #found, 2 do
+    copies[#copies + 1] = copy_of_unknown(found[i], found[i + 1])
+  end
+  return concat(copies)
+end
+
+local function replace_input_copy(record, file, packed)
+  local copies, sources = { unpack_all(input_copies(record)) }, {}
+  for i, copy in ipairs(copies) do
+    copies[i] = copy[1] == file and unpack_all(packed) or copy
+    sources[i] = packed_string(copies[i][1]) .. packed_string(copies[i][2])
+  end
+  record.inputs, record.sources = pack(unpack(copies)), concat(sources)
+end
+
+local function has_input_copy(record, file)
+  if may_have(record.sources, file) then
+    local found = { unpack_all(record.sources) }
+    for i = 1, #found, 2 do
+      if found[i] == file then
+        return true
       end
     end
   end
-  record.inputs_count = record.inputs_count + 1
-  record.inputs = record.inputs .. packed
+  return false
+end
+
+local function put_input_copy(record, file, node, packed)
+  if has_input_copy(record, file) then
+    replace_input_copy(record, file, packed)
+  else
+    record.inputs = input_copies(record) .. packed
+    record.sources = record.sources .. packed_string(file) .. packed_string(node)
+  end
 end
 
 -- Give what was heard a hash of its own.
@@ -88,13 +114,13 @@ local function set_heard_apart(record)
     news[#news + 1] = "r" .. parent
     news[#news + 1] = generation
   end
-  for _, copy in ipairs({ unpack_all(record.inputs) }) do
+  for _, copy in ipairs({ unpack_all(input_copies(record)) }) do
     add_input_copy(news, next_place(), copy)
   end
   write_fields(key("heard", record.id), news)
   record.is_heard_apart, record.required = true, nil
   record.heard_count, record.heard, record.heard_generation = 0, "", 0
-  record.inputs_count, record.inputs = 0, ""
+  record.inputs, record.sources = "", ""
 end
 
 -- The generation known of a parent, and the one required of it.
@@ -116,28 +142,28 @@ function require_generation(record, parent, generation)
   end
 end
 
--- Note a parent's generation unless it is 0, and where its files are.
+-- Note a parent's generation unless it is 0, and where its files are: the name of each, its node, and
+-- the `Copy`, packed.
 function hear(record, parent, generation, copies)
   local room = HEARD_BYTES_MAX - #record.heard - #record.inputs
-  if not record.is_heard_apart and NOTICE_BYTES * (#copies + 1) > room then
+  if not record.is_heard_apart and NOTICE_BYTES * (#copies / 3 + 1) > room then
     set_heard_apart(record)
   end
   if not record.is_heard_apart then
     if generation > 0 then
       put_notice(record, parent, generation)
     end
-    for _, copy in ipairs(copies) do
-      put_input_copy(record, copy)
+    for i = 1, #copies, 3 do
+      put_input_copy(record, copies[i], copies[i + 1], copies[i + 2])
     end
     return
   end
   local fields, news = {}, {}
-  for i, copy in ipairs(copies) do
-    fields[i] = "c" .. copy[1]
+  for i = 1, #copies, 3 do
+    fields[#fields + 1] = "c" .. copies[i]
   end
-  local found = #fields > 0 and read_fields(key("heard", record.id), fields) or {}
-  for i, copy in ipairs(copies) do
-    add_input_copy(news, found[i] and place_of(found[i]) or next_place(), unpack_all(copy[2]))
+  for i, found in ipairs(read_fields(key("heard", record.id), fields)) do
+    add_input_copy(news, found and place_of(found) or next_place(), unpack_all(copies[3 * i]))
   end
   if generation > 0 then
     news[#news + 1] = "n" .. parent
@@ -195,13 +221,7 @@ end
 
 -- Keep only where the inputs were: the task has ended.
 function forget_contents_of_inputs(record)
-  if record.inputs_count > 0 then
-    local copies = { unpack_all(record.inputs) }
-    for i, copy in ipairs(copies) do
-      copies[i] = copy_of_unknown(copy[1], copy[2])
-    end
-    record.inputs = concat(copies)
-  end
+  record.inputs = ""
   if record.is_heard_apart then
     local heard, news = key("heard", record.id), {}
     local found = call("HGETALL", heard)
@@ -219,7 +239,7 @@ end
 function all_heard(record)
   if not record.is_heard_apart then
     return map_start(record.heard_count) .. record.heard,
-      array_start(record.inputs_count) .. record.inputs
+      array_start(select("#", unpack_all(record.sources)) / 2) .. input_copies(record)
   end
   local notices, places, nodes_and_sizes, digests = {}, {}, {}, {}
   local found = call("HGETALL", key("heard", record.id))

@@ -13,7 +13,6 @@ local function packed_outputs(record)
   return record.outputs or find_field(key("outputs"), record.id)
 end
 
-local UNWRITTEN = { "", -1, "", "" } -- of an output of which a commit says nothing
 local NOWHERE_PACKED = "\160"
 
 -- Of a digest that begins with this, as `short_digest` in Python makes it, the rest is two digits a
@@ -46,7 +45,7 @@ local function committed_outputs(record)
     return found[1], found[2]
   end
   local _, _, declared = parts_of_spec(record)
-  local copies, node = unpack_all(declared), node_of(record.winner)
+  local copies, node = unpack_all(declared), node_of(record.winner or NOBODY)
   for i, output in ipairs(copies) do
     copies[i] = { output[1], node, found[2 * i - 1], whole_digest(found[2 * i]) }
   end
@@ -148,12 +147,22 @@ function clear_copies(record)
   record.is_spread = true
 end
 
+-- Where in ``op.outputs`` a commit tells of each file: its name, size, digest and short digest.
+local function places_of_outputs(op)
+  local told, places = op.outputs or NONE, {}
+  for i = 1, #told, 4 do
+    places[told[i]] = i
+  end
+  return places
+end
+
 -- How a commit's outputs are kept in full: as `Copy`s, then those that the spec does not declare.
 local function pack_in_full(op, copies, written)
   local undeclared = {}
-  for _, output in ipairs(op.outputs or NONE) do
-    if written[output[1]] then
-      undeclared[#undeclared + 1] = { output[1], NOWHERE, output[2], output[3] }
+  local told = op.outputs or NONE
+  for i = 1, #told, 4 do
+    if written[told[i]] == i then
+      undeclared[#undeclared + 1] = { told[i], NOWHERE, told[i + 1], told[i + 2] }
     end
   end
   return copies .. pack(undeclared)
@@ -164,18 +173,18 @@ end
 function keep_outputs(record, op, declared)
   clear_copies(record)
   record.is_spread = nil
-  local written, absent, node = {}, {}, packed_string(op.node)
-  for _, output in ipairs(op.outputs or NONE) do
-    written[output[1]] = output
-  end
+  local written, absent, node = places_of_outputs(op), {}, packed_string(op.node)
   for _, file in ipairs(op.absent or NONE) do
     absent[file] = true
   end
   local copies, short = {}, {}
   for i, output in ipairs(declared) do
-    local file = output[1]
-    local _, size, digest, short_digest = unpack(written[file] or UNWRITTEN)
-    written[file] = nil
+    local file, size, digest, short_digest = output[1], -1, "", ""
+    local place = written[file]
+    if place then
+      size, digest, short_digest = op.outputs[place + 1], op.outputs[place + 2], op.outputs[place + 3]
+      written[file] = nil
+    end
     copies[i] = "\148" .. packed_string(file) .. (absent[file] and NOWHERE_PACKED or node)
       .. packed_number(size) .. packed_string(digest)
     short[i] = packed_number(size) .. packed_string(short_digest)
@@ -185,7 +194,7 @@ function keep_outputs(record, op, declared)
   local packed = is_usual and concat(short) or pack_in_full(op, packed_copies, written)
   if #packed > OUTPUTS_BYTES_MAX then
     record.outputs = nil
-    put_field(key("outputs"), record.id, packed)
+    later("HSET", key("outputs"), record.id, packed)
   else
     record.outputs = packed
   end

@@ -1,12 +1,19 @@
 -- The attempts at a task, the nodes that may have it, and how its state follows from them.
 
 local function attempts_of(record)
-  record.attempts = record.attempts or unpack_attempts(record.packed_attempts)
+  if not record.attempts then
+    record.attempts = record.packed_attempts and unpack_attempts(record.packed_attempts) or {}
+  end
   return record.attempts
 end
 
+local function find_attempt(record, name)
+  local has_any = record.attempts or record.packed_attempts
+  return has_any and attempts_of(record)[name]
+end
+
 local function end_all_attempts(record)
-  record.attempts, record.packed_attempts = nil, ""
+  record.attempts, record.packed_attempts = nil, nil
 end
 
 -- The nodes that may have the task, in the order they came in.
@@ -62,7 +69,7 @@ local function why_void(record, node, attempt)
 end
 
 local function count_attempts(record)
-  if not record.attempts and record.packed_attempts == "" then
+  if not record.attempts and not record.packed_attempts then
     return 0
   end
   local count = 0

@@ -25,18 +25,20 @@ local function refused(task, reason, state)
 end
 
 local function standing(record, granted, files, wants_children)
-  local is_in_vain = IN_VAIN[record.state]
+  local id, state, generation = record.id, record.state, record.generation
+  local is_in_vain, placement = IN_VAIN[state], record.placement or 0
   local is_long = is_in_vain or files or wants_children
-  local usual = array_start(files and 18 or is_long and 15 or 13) .. packed_string("Standing")
-    .. packed_string(record.id) .. packed_string(record.state) .. packed_number(record.generation)
-    .. record.about .. packed_flag(granted) .. packed_flag(record.backups < record.backups_max)
-    .. packed_number(count_attempts(record)) .. packed_number(record.placement)
+  local usual = array_start(files and 18 or is_long and 15 or 13) .. "\168Standing"
+    .. (starts[#id] or long_start(#id)) .. id .. starts[#state] .. state
+    .. (numbers[generation] or pack(generation)) .. record.about .. (granted and TRUE or FALSE)
+    .. ((record.backups or 0) < record.backups_max and TRUE or FALSE)
+    .. packed_number(count_attempts(record)) .. (numbers[placement] or pack(placement))
   if not is_long then
     return usual
   end
   local children, inputs = parts_of_spec(record)
   local names = ((is_in_vain or wants_children) and children or EMPTY_ARRAY)
-    .. pack(record.state == "removed" and holders_of(record) or {})
+    .. pack(state == "removed" and holders_of(record) or {})
   if not files then
     return usual .. names
   end
@@ -70,7 +72,7 @@ end
 -- Put a task that is ready again in the outbox, until some node says it is in a queue.
 local function see_it_placed(record, now)
   if record.state == "ready" and not is_in_outbox(record) then
-    record.placement = record.placement + 1
+    record.placement = (record.placement or 0) + 1
     fill_outbox(record, now)
   end
 end
@@ -83,9 +85,9 @@ function rules.Submit(op)
     record = new_task(op)
     tasks[op.task] = record
     specs[op.task] = op.spec
-    put_field(key("specs"), op.task, op.spec)
+    later("HSET", key("specs"), op.task, op.spec)
     shard.counts.waiting = shard.counts.waiting + 1
-    new_names[#new_names + 1] = op.task
+    later("RPUSH", key("submitted"), op.task)
     if op.again then
       shard.restored = shard.restored + 1
     end
@@ -115,24 +117,25 @@ local function why_not_begin(record, op, incarnation)
   if why then
     return why
   end
-  forget_past_incarnations(record, op.node, incarnation)
-  if has_attempt_of(record, op.node) then
-    return "under way here"
-  end
-  local count = count_attempts(record)
-  if count > 0 and count > record.backups_max then
-    return "enough replicas"
+  if count_attempts(record) > 0 then
+    forget_past_incarnations(record, op.node, incarnation)
+    if has_attempt_of(record, op.node) then
+      return "under way here"
+    end
+    if count_attempts(record) > math.max(record.backups_max, 0) then
+      return "enough replicas"
+    end
   end
 end
 
 local function note_begun(attempt, task, now)
-  put_member(key("begun"), attempt, next_place())
-  put_field(key("begun_of"), attempt, packed_string(task) .. pack(now))
+  later("ZADD", key("begun"), next_place(), attempt)
+  later("HSET", key("begun_of"), attempt, packed_string(task) .. pack(now))
 end
 
 local function forget_begun(attempt)
-  drop_member(key("begun"), attempt)
-  drop_field(key("begun_of"), attempt)
+  later("ZREM", key("begun"), attempt)
+  later("HDEL", key("begun_of"), attempt)
 end
 
 function rules.Begin(op, now)
@@ -140,13 +143,13 @@ function rules.Begin(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  if not attempts_of(record)[op.attempt] then
+  if not find_attempt(record, op.attempt) then
     local incarnation = incarnation_of(op.attempt)
     local why = why_not_begin(record, op, incarnation)
     if why then
       return refused(op.task, why, record.state)
     end
-    record.attempts[op.attempt] = { op.node, incarnation, "stage-in" }
+    attempts_of(record)[op.attempt] = { op.node, incarnation, "stage-in" }
     hold(record, op.node)
     settle_record(record)
     note_begun(op.attempt, op.task, now)
@@ -162,7 +165,7 @@ function rules.Advance(op)
   if not record then
     return unknown(op.task)
   end
-  local attempt = attempts_of(record)[op.attempt]
+  local attempt = find_attempt(record, op.attempt)
   if attempt and (PROGRESS[op.state] or 0) > PROGRESS[attempt[3]] then
     attempt[3] = op.state
     settle_record(record)
@@ -256,7 +259,7 @@ function rules.Fail(op, now)
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
     end
-    if not attempts_of(record)[op.attempt] then
+    if not find_attempt(record, op.attempt) then
       return refused(op.task, "fenced", record.state)
     end
     fail_attempt(record, op, now)
@@ -356,7 +359,7 @@ function rules.Delivered(op)
   if not record then
     return unknown(op.task)
   end
-  local expected = FINAL[record.state] and 0 or record.placement
+  local expected = FINAL[record.state] and 0 or record.placement or 0
   if record.generation == op.generation and op.placement == expected then
     empty_outbox(record)
   end
@@ -375,7 +378,7 @@ end
 -- forgotten in about the order they were submitted in.
 local function trim_submitted()
   local submitted = key("submitted")
-  write_new_names()
+  flush(submitted)
   local listed = call("LLEN", submitted)
   if listed <= TRIM_TASKS or listed <= 2 * task_count() + TRIM_TASKS then
     return
@@ -401,8 +404,8 @@ function rules.Forget(op)
   empty_outbox(record)
   shard.counts[record.state] = shard.counts[record.state] - 1
   tasks[op.task], specs[op.task] = false, nil
-  drop_field(key("specs"), op.task)
-  drop_field(key("outputs"), op.task)
+  later("HDEL", key("specs"), op.task)
+  later("HDEL", key("outputs"), op.task)
   if record.is_heard_apart or record.is_spread then
     call("DEL", key("heard", op.task), key("copies", op.task))
   end
@@ -419,11 +422,11 @@ function rules.Replicate(op)
   end
   local granted = not FINAL[record.state]
     and not is_listed(holders_of(record), op.node)
-    and record.backups < record.backups_max
+    and (record.backups or 0) < record.backups_max
   if granted then
     hold(record, op.source)
     hold(record, op.node)
-    record.backups = record.backups + 1
+    record.backups = (record.backups or 0) + 1
   end
   return standing(record, granted)
 end
@@ -437,10 +440,10 @@ function rules.Reopen(op, now)
     and op.generation == record.generation
     and not IN_VAIN[record.state]
   if is_it and record.state == "complete" then
-    record.winner = NOBODY
+    record.winner = nil
     clear_copies(record)
     record.holders = ""
-    record.backups = 0
+    record.backups = nil
     empty_outbox(record)
     move(record, "ready")
     settle(record, now)
@@ -527,7 +530,7 @@ end
 -- The unfinished tasks of one page. A page may be short: only the cursor -1 is the end.
 function rules.Recount(op)
   local submitted = key("submitted")
-  write_new_names()
+  flush(submitted)
   local last = shard.forgotten + call("LLEN", submitted)
   local start = math.max(op.cursor, shard.forgotten)
   local stop = math.min(start + op.limit, last)

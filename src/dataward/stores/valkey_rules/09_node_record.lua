@@ -8,7 +8,7 @@
 -- Added to the places of queued tasks in {tag}order:N, so that held tasks come first.
 local QUEUED = 2 ^ 52
 
-local find_node, node_of_id, is_current, membership, new_stay, read_stays, enqueue, claim, let_go
+local find_node, node_of_id, is_current, membership, new_stays, read_stays, enqueue, claim, let_go
 local held_stays, first_stays, hold_only, rejoin, write_nodes
 do
 
@@ -67,11 +67,12 @@ function is_current(node, incarnation)
 end
 
 function membership(node, now, incarnation)
-  return array_start(9) .. packed_string("Membership") .. packed_string(node.id)
-    .. packed_flag(incarnation == nil or is_current(node, incarnation))
-    .. packed_flag(now <= node.lease_until and not node.seized)
-    .. packed_number(node.incarnation) .. packed_number(node.queued)
-    .. packed_number(node.load_seconds + node.queued_seconds) .. packed_number(shard.epoch)
+  local id, queued, load = node.id, node.queued, node.load_seconds + node.queued_seconds
+  return array_start(9) .. "\170Membership" .. (starts[#id] or long_start(#id)) .. id
+    .. ((incarnation == nil or is_current(node, incarnation)) and TRUE or FALSE)
+    .. (now <= node.lease_until and not node.seized and TRUE or FALSE)
+    .. packed_number(node.incarnation) .. (numbers[queued] or pack(queued))
+    .. (numbers[load] or pack(load)) .. packed_number(shard.epoch)
     .. packed_number(node.load_seconds)
 end
 
@@ -93,11 +94,16 @@ local function unpack_stay(task, packed)
   }
 end
 
--- A stay with this ticket, of an entry as `PackedEntry` has it.
-function new_stay(entry, ticket)
-  return {
-    task = entry[1], priority = entry[2], seconds = entry[3], entry = entry[4], ticket = ticket,
-  }
+-- The stays of entries, each with a new ticket. Of an entry come task, priority, seconds, then itself.
+function new_stays(entries)
+  local stays = {}
+  for i = 1, #entries, 4 do
+    stays[#stays + 1] = {
+      task = entries[i], priority = entries[i + 1], seconds = entries[i + 2], entry = entries[i + 3],
+      ticket = next_ticket(),
+    }
+  end
+  return stays
 end
 
 local function priority_of(stay)
@@ -124,12 +130,18 @@ local function find_stay(node, task)
 end
 
 local function write_stays(node)
-  local written = {}
+  local written, dropped = {}, {}
   for task in pairs(node.changed_stays) do
     local stay = node.stays[task]
-    written[task] = stay and pack_stay(stay)
+    if stay then
+      written[#written + 1] = task
+      written[#written + 1] = pack_stay(stay)
+    else
+      dropped[#dropped + 1] = task
+    end
   end
-  write_hash(node.stays_key, written)
+  call_with("HSET", node.stays_key, written)
+  call_with("HDEL", node.stays_key, dropped)
 end
 
 local function find_again(node, task)
@@ -148,17 +160,17 @@ end
 local function put_stay(node, stay, is_held)
   stay.is_held = is_held
   node.stays[stay.task], node.changed_stays[stay.task] = stay, true
-  put_member(node.order_key, stay.task, (is_held and 0 or QUEUED) + next_place())
+  later("ZADD", node.order_key, (is_held and 0 or QUEUED) + next_place(), stay.task)
 end
 
 local function take_stay(node, task)
   node.stays[task], node.changed_stays[task] = false, true
-  drop_member(node.order_key, task)
+  later("ZREM", node.order_key, task)
 end
 
 local function put_in_queue(node, stay)
   put_stay(node, stay, false)
-  put_member(node.queue_key, stay.task, priority_of(stay))
+  later("ZADD", node.queue_key, priority_of(stay), stay.task)
   node.queued = node.queued + 1
   node.queued_seconds = node.queued_seconds + stay.seconds
 end
@@ -170,7 +182,7 @@ end
 
 local function unqueue(node, stay)
   take_stay(node, stay.task)
-  drop_member(node.queue_key, stay.task)
+  later("ZREM", node.queue_key, stay.task)
   count_out_of_queue(node, stay)
 end
 
@@ -194,7 +206,7 @@ function claim(node, limit)
   if limit <= 0 or node.queued == 0 then
     return stays
   end
-  write_set(node.queue_key)
+  flush(node.queue_key)
   local popped, names = call("ZPOPMIN", node.queue_key, limit), {}
   for i = 1, #popped, 2 do
     names[#names + 1] = popped[i]
@@ -244,7 +256,7 @@ end
 
 -- The first ``limit`` stays of one kind, in order.
 local function stays_between(node, from, to, limit)
-  write_set(node.order_key)
+  flush(node.order_key)
   local names = call("ZRANGEBYSCORE", node.order_key, from, to, "LIMIT", 0, limit)
   read_stays(node, names)
   local stays = {}
@@ -285,14 +297,14 @@ function first_stays(node, limit)
 end
 
 -- Hold these tasks only; other tasks held so far are queued again.
-function hold_only(node, new_stays)
+function hold_only(node, wanted)
   for _, stay in ipairs(held_stays(node, -1)) do
     release(node, stay.task)
     if not find_stay(node, stay.task) then -- if it was in again:N, that newer ticket counts
       enqueue(node, stay)
     end
   end
-  for _, stay in ipairs(new_stays) do
+  for _, stay in ipairs(wanted) do
     local kept = find_stay(node, stay.task)
     if kept then
       unqueue(node, kept)
@@ -324,13 +336,14 @@ function write_nodes()
   for id, node in pairs(nodes) do
     local packed = node and pack_node(node)
     if packed and packed ~= nodes_as_read[id] then
-      written[id] = packed
+      written[#written + 1] = id
+      written[#written + 1] = packed
     end
-    if node and next(node.changed_stays) then
+    if node then
       write_stays(node)
     end
   end
-  write_hash(key("nodes"), written)
+  call_with("HSET", key("nodes"), written)
 end
 
 end

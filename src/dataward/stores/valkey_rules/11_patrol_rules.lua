@@ -95,7 +95,7 @@ local function find_undelivered(op, now)
       record.id,
       record.generation,
       record.state,
-      FINAL[record.state] and 0 or record.placement,
+      FINAL[record.state] and 0 or record.placement or 0,
       unpack_all(children_of(record)),
       known_copies(record),
       record.state == "complete" and record.winner or NOBODY,
@@ -118,7 +118,7 @@ local function find_suspects(op, now)
     end
     forget_begun(name)
     local record = find_task(task)
-    local attempt = record and attempts_of(record)[name]
+    local attempt = record and find_attempt(record, name)
     if attempt then
       note_begun(name, task, now)
       found[#found + 1] = { task, name, attempt[1], attempt[2] }

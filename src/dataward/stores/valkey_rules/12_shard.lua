@@ -16,43 +16,47 @@ local function find_tools()
   call, pack = redis.call, cmsgpack.pack
   unpack_all, unpack_some = cmsgpack.unpack, cmsgpack.unpack_limit
   concat, char, sub, find = table.concat, string.char, string.sub, string.find
+  if not numbers[0] then
+    fill_words()
+  end
 end
 
 local function open_shard(tag, shards)
   prefix = tag
   keys, tasks, tasks_as_read, nodes, nodes_as_read, specs = {}, {}, {}, {}, {}, {}
-  new_names, changed_fields, changed_members = {}, {}, {}
+  pending = {}
   read_shard(shards)
+end
+
+-- Read the stays of tasks at nodes; each task is followed by other values, so many with it.
+local function read_stays_of(ids, stays, width)
+  local names = {}
+  for i, id in ipairs(ids) do
+    names[id] = names[id] or {}
+    for place = 1, #stays[i], width do
+      names[id][#names[id] + 1] = stays[i][place]
+    end
+  end
+  for id, of_node in pairs(names) do
+    local node = find_node(id)
+    if node then
+      read_stays(node, of_node)
+    end
+  end
 end
 
 -- Read what the operations need, many records at once: the tasks they are about, the specs of those
 -- that begin or end, the stays that come or go.
-local function read_ahead(operations)
-  local wanted, with_specs, stays_of = {}, {}, {}
-  for _, op in ipairs(operations) do
-    local task = op.task
-    if task then
-      if tasks[task] == nil then
-        tasks[task] = false
-        wanted[#wanted + 1] = task
+local function read_ahead(runs)
+  for _, run in ipairs(runs) do
+    local of_tasks, of_nodes = run.columns.task, run.columns.node
+    if of_tasks then
+      read_tasks(of_tasks)
+      if run.type == "Begin" or run.type == "Commit" then
+        read_specs(of_tasks)
       end
-      if op.type == "Begin" or op.type == "Commit" then
-        with_specs[#with_specs + 1] = task
-      end
-    elseif op.entries or op.tasks then
-      local names = stays_of[op.node] or {}
-      stays_of[op.node] = names
-      for _, stay in ipairs(op.entries or op.tasks) do
-        names[#names + 1] = stay[1]
-      end
-    end
-  end
-  read_tasks(wanted)
-  read_specs(with_specs)
-  for id, names in pairs(stays_of) do
-    local node = find_node(id)
-    if node then
-      read_stays(node, names)
+    elseif run.columns.entries or run.columns.stays then
+      read_stays_of(of_nodes, run.columns.entries or run.columns.stays, run.columns.entries and 4 or 2)
     end
   end
 end
@@ -60,22 +64,33 @@ end
 local function write_what_changed()
   write_tasks()
   write_nodes()
-  write_changes()
+  flush_all()
   write_shard()
 end
 
--- The pieces of the answers, in order. The server takes nothing back when a function fails, so what
--- the operations before a failing one did is written all the same.
-local function answer_all(operations, now, pieces)
+-- Apply operations of one kind, in order, and add the pieces of their answers.
+local function apply_run(run, now, pieces)
+  local rule, columns, op = rules[run.type], run.columns, {}
+  for i = 1, run.count do
+    for name, values in pairs(columns) do
+      op[name] = values[i]
+    end
+    local first, second, third, fourth = rule(op, now)
+    pieces[#pieces + 1] = first
+    if second then
+      pieces[#pieces + 1] = second
+      pieces[#pieces + 1] = third
+      pieces[#pieces + 1] = fourth
+    end
+  end
+end
+
+-- Apply all operations. The server takes nothing back when a function fails, so what the operations
+-- before a failing one did is written all the same.
+local function apply_runs(runs, now, pieces)
   local is_well, trouble = pcall(function()
-    for _, op in ipairs(operations) do
-      local first, second, third, fourth = rules[op.type](op, now)
-      pieces[#pieces + 1] = first
-      if second then
-        pieces[#pieces + 1] = second
-        pieces[#pieces + 1] = third
-        pieces[#pieces + 1] = fourth
-      end
+    for _, run in ipairs(runs) do
+      apply_run(run, now, pieces)
     end
   end)
   write_what_changed()
@@ -93,10 +108,13 @@ local function apply(tags, args)
     return redis.error_reply("SHARDS " .. shard.shards)
   end
   grow_epoch(asked.seen_epoch, asked.seen_run)
-  local now, operations = time_of(asked), asked.operations
-  read_ahead(operations)
-  local pieces = { array_start(3) .. pack(shard.epoch, shard.run) .. array_start(#operations) }
-  answer_all(operations, now, pieces)
+  local now, count = time_of(asked), 0
+  for _, run in ipairs(asked.runs) do
+    count = count + run.count
+  end
+  read_ahead(asked.runs)
+  local pieces = { array_start(3) .. pack(shard.epoch, shard.run) .. array_start(count) }
+  apply_runs(asked.runs, now, pieces)
   return concat(pieces)
 end
 
