@@ -88,7 +88,7 @@ calls = st.lists(
 def kept_apart(short_bytes: int) -> ServerFunctions:
     """The rules of a server that keeps less in a task's record."""
     changed = rules()
-    for limit in ("HEARD_BYTES_MAX", "OUTPUTS_BYTES_MAX"):
+    for limit in ("HEARD_BYTES_MAX", "OUTPUTS_BYTES_MAX", "SPEC_BYTES_MAX"):
         assert f"local {limit} = 1024" in changed
         changed = changed.replace(f"local {limit} = 1024", f"local {limit} = {short_bytes}")
     return library_of(changed)

@@ -155,23 +155,35 @@ class Depot:
         The inputs stay until ``release``. Raises InputLost, TransferFailed or DiskFull; then no
         input is kept for the task.
         """
-        spec = begun.spec
-        inputs = as_committed(spec.inputs, begun.copies)
+        spec, copies = begun.spec, await self._told_copies(begun)
+        inputs = as_committed(spec.inputs, copies)
         for file in inputs:
             self._pins[file.id] = self._pins.get(file.id, 0) + 1
         try:
-            moved_bytes = await self._fetch_missing(spec.priority, inputs, begun.copies)
+            moved_bytes = await self._fetch_missing(spec.priority, inputs, copies)
             try:
                 await self.world.disk.open_inputs(spec)
             except InputLost as lost:
                 self._strike_off(lost.files)
-                moved_bytes += await self._fetch_missing(spec.priority, inputs, begun.copies)
+                moved_bytes += await self._fetch_missing(spec.priority, inputs, copies)
                 await self.world.disk.open_inputs(spec)
         except BaseException:
             self.release(spec)
             raise
         local_bytes = sum(file.size_bytes for file in inputs) - moved_bytes
         return Staged(max(local_bytes, 0), moved_bytes)  # what was lost here came twice
+
+    async def _told_copies(self, begun: Begun) -> tuple[Copy, ...]:
+        """Where the inputs are, with their sizes and digests.
+
+        A task that ended knows no more than where its inputs were. If it runs again, what they
+        contain is asked of their producers.
+        """
+        if begun.generation == 1:
+            return begun.copies
+        told = {copy.file for copy in begun.copies if copy.digest}
+        untold = [file for file in begun.spec.inputs if file.producer and file.id not in told]
+        return begun.copies + await self._fetcher.committed(untold)
 
     async def _fetch_missing(
         self, priority: float, inputs: Sequence[InputFile], copies: tuple[Copy, ...]

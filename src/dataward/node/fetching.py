@@ -120,6 +120,19 @@ class Fetcher:
     def _is_from_origin(self, file: InputFile) -> bool:
         return self.settings.inputs_from_origin and not file.producer
 
+    async def committed(self, files: list[InputFile]) -> tuple[Copy, ...]:
+        """The copies of these files that their producers last committed, as the store has them."""
+        if not files:
+            return ()
+        answers = await self.store.call([Look(TaskId(file.producer)) for file in files])
+        return tuple(
+            copy
+            for file, answer in zip(files, answers, strict=True)
+            if isinstance(answer, Standing)
+            for copy in answer.copies
+            if copy.file == file.id
+        )
+
     async def _look(self, files: list[InputFile], into: dict[FileId, list[NodeId]]) -> None:
         answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
         for file, answer in zip(files, answers, strict=True):

@@ -15,52 +15,113 @@ end
 local function find_tools()
   call, pack = redis.call, cmsgpack.pack
   unpack_all, unpack_some = cmsgpack.unpack, cmsgpack.unpack_limit
-  concat, char, sub = table.concat, string.char, string.sub
+  concat, char, sub, find = table.concat, string.char, string.sub, string.find
+  if not numbers[0] then
+    fill_words()
+  end
 end
 
-local function open_shard(keys, shards)
-  prefix = keys[1]
-  tasks, tasks_as_read, nodes, nodes_as_read = {}, {}, {}, {}
-  new_specs, new_outputs = {}, {}
+local function open_shard(tag, shards)
+  prefix = tag
+  keys, tasks, tasks_as_read, nodes, nodes_as_read, specs = {}, {}, {}, {}, {}, {}
+  pending = {}
   read_shard(shards)
 end
 
+-- Read the stays of tasks at nodes; each task is followed by other values, so many with it.
+local function read_stays_of(ids, stays, width)
+  local names = {}
+  for i, id in ipairs(ids) do
+    names[id] = names[id] or {}
+    for place = 1, #stays[i], width do
+      names[id][#names[id] + 1] = stays[i][place]
+    end
+  end
+  for id, of_node in pairs(names) do
+    local node = find_node(id)
+    if node then
+      read_stays(node, of_node)
+    end
+  end
+end
+
+-- Read what the operations need, many records at once: the tasks they are about, the specs of those
+-- that begin or end, the stays that come or go.
+local function read_ahead(runs)
+  for _, run in ipairs(runs) do
+    local of_tasks, of_nodes = run.columns.task, run.columns.node
+    if of_tasks then
+      read_tasks(of_tasks)
+      if run.type == "Begin" or run.type == "Commit" then
+        read_specs(of_tasks)
+      end
+    elseif run.columns.entries or run.columns.stays then
+      read_stays_of(of_nodes, run.columns.entries or run.columns.stays, run.columns.entries and 4 or 2)
+    end
+  end
+end
+
 local function write_what_changed()
-  write_changed("tasks", tasks, tasks_as_read, pack_task)
-  write_changed("nodes", nodes, nodes_as_read, pack_node)
-  write_new("specs", new_specs)
-  write_new("outputs", new_outputs)
+  write_tasks()
+  write_nodes()
+  flush_all()
   write_shard()
 end
 
--- Apply the operations of one call, in order. The server takes nothing back when a function fails,
--- so what the operations before a failing one did is written all the same.
-local function apply(keys, args)
-  find_tools()
-  local asked = unpack_all(args[1])
-  open_shard(keys, asked.shards)
-  if shard.shards ~= asked.shards then
-    return redis.error_reply("SHARDS " .. shard.shards)
+-- Apply operations of one kind, in order, and add the pieces of their answers.
+local function apply_run(run, now, pieces)
+  local rule, columns, op = rules[run.type], run.columns, {}
+  for i = 1, run.count do
+    for name, values in pairs(columns) do
+      op[name] = values[i]
+    end
+    local first, second, third, fourth = rule(op, now)
+    pieces[#pieces + 1] = first
+    if second then
+      pieces[#pieces + 1] = second
+      pieces[#pieces + 1] = third
+      pieces[#pieces + 1] = fourth
+    end
   end
-  grow_epoch(asked.seen_epoch, asked.seen_run)
-  local now, answers = time_of(asked), {}
-  read_tasks(asked.operations, unpack_task)
+end
+
+-- Apply all operations. The server takes nothing back when a function fails, so what the operations
+-- before a failing one did is written all the same.
+local function apply_runs(runs, now, pieces)
   local is_well, trouble = pcall(function()
-    for i, op in ipairs(asked.operations) do
-      answers[i] = rules[op.type](op, now)
+    for _, run in ipairs(runs) do
+      apply_run(run, now, pieces)
     end
   end)
   write_what_changed()
   if not is_well then
     error(trouble)
   end
-  return "\147" .. pack(shard.epoch, shard.run) .. packed_array(answers)
+end
+
+-- Apply the operations of one call, in order.
+local function apply(tags, args)
+  find_tools()
+  local asked = unpack_all(args[1])
+  open_shard(tags[1], asked.shards)
+  if shard.shards ~= asked.shards then
+    return redis.error_reply("SHARDS " .. shard.shards)
+  end
+  grow_epoch(asked.seen_epoch, asked.seen_run)
+  local now, count = time_of(asked), 0
+  for _, run in ipairs(asked.runs) do
+    count = count + run.count
+  end
+  read_ahead(asked.runs)
+  local pieces = { array_start(3) .. pack(shard.epoch, shard.run) .. array_start(count) }
+  apply_runs(asked.runs, now, pieces)
+  return concat(pieces)
 end
 
 -- Remove at most so many tasks, inputs and nodes each. Returns 0 once nothing of the shard is left.
-local function erase(keys, args)
+local function erase(tags, args)
   find_tools()
-  prefix = keys[1]
+  prefix, keys = tags[1], {}
   local limit = tonumber(args[1])
   local erased = call("LPOP", key("submitted"), limit) or {}
   for _, task in ipairs(erased) do
@@ -89,9 +150,9 @@ end
 
 -- How many of each thing the shard keeps that must be 0 when every task has ended. It reads all
 -- tasks, so it is for tests.
-local function loose_ends(keys)
+local function loose_ends(tags)
   find_tools()
-  open_shard(keys)
+  open_shard(tags[1])
   local ends = {
     ["full outboxes"] = call("ZCARD", key("full")) + call("ZCARD", key("given")),
     ["attempts to ask after"] = call("ZCARD", key("begun")),
