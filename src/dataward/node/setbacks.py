@@ -61,7 +61,7 @@ class Setbacks:
             # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
             self.herald.cascade(standing)
         if standing.needs_node:
-            self.state.queue.put(self._again(standing))
+            self.state.put_again(self._again(standing))
             await self.placer.are_placed([standing])
         else:
             self.state.outbox.let_go(task)
@@ -96,7 +96,7 @@ class Setbacks:
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if standing.needs_node:
-            self.state.queue.put(self._again(standing))
+            self.state.put_again(self._again(standing))
         else:
             self.state.outbox.let_go(spec.id)
 
@@ -163,7 +163,7 @@ class Setbacks:
         incarnation = identity.incarnation
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if identity.incarnation == incarnation and standing.task in identity.holdings:
-            self.state.queue.put(self._again(standing))
+            self.state.put_again(self._again(standing))
 
     # --- replicas --------------------------------------------------------------------------------
 

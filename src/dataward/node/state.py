@@ -85,6 +85,11 @@ class NodeState:
         else:
             self.queue.put(entry)
 
+    def put_again(self, entry: QueueEntry) -> None:
+        """Let a task that was begun here wait again, and tell of the load."""
+        self.queue.put(entry)
+        self.outbox.load_changed()
+
     def remove(self, task: TaskId, up_to_generation: int) -> bool:
         """Whether a waiting task was taken out: only if it waits for this generation or earlier."""
         if self.promises is not None:
