@@ -93,13 +93,15 @@ class Handed(msgspec.Struct, frozen=True, tag="handed"):
 class WantFile(msgspec.Struct, frozen=True, tag="want-file"):
     """May this node fetch a file from you now? Said again while it waits, and while it fetches.
 
-    ``number`` counts the node's questions of this kind. Lower urgencies go first.
+    ``number`` counts the node's questions of this kind. Lower urgencies go first. A file
+    that is not large (`NodeSettings.large_bytes`) waits for no large one.
     """
 
     node: NodeId
     number: int
     file: FileId
     urgency: float
+    is_large: bool = True
 
 
 class MayFetch(msgspec.Struct, frozen=True, tag="may-fetch"):

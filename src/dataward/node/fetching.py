@@ -8,7 +8,6 @@ from dataward.model.ids import NOWHERE, ORIGIN, NodeId
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
 from dataward.model.operations import Copy, InputFile, Look
 from dataward.model.workflow import FileId, TaskId
-from dataward.node.serving import SILENT_ROUNDS
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.sources import SourceRates
@@ -25,15 +24,15 @@ DETOURS_MAX = 4  # sources that a node is sent on to, one after another, before 
 class _Question:
     """A question whether a file may be fetched; ``source`` is the answer."""
 
+    heard: Flag  # set when the node that was asked has said something
     answered: Flag
     source: NodeId | None = None
-    silent_rounds: int = 0
 
     def ask(self) -> None:
-        self.silent_rounds += 1
+        self.heard.clear()
 
     def hear(self) -> None:
-        self.silent_rounds = 0
+        self.heard.set()
 
     def answer(self, source: NodeId) -> None:
         self.source = source
@@ -44,10 +43,13 @@ class _Question:
 class Fetcher:
     """Has ``transfers_max`` files come at a time, of ``window_bytes`` in all, most urgent first.
 
-    A large file alone keeps a link busy: with another beside it, both would come late. Small files,
-    of less than ``asked_bytes``, do not count: many must be under way at once, for each takes a
-    round trip besides, and none should wait while a large file waits for its source. Those that
-    travel together take no turn at all: the more are asked for at once, the fewer the trips.
+    A large file alone keeps a link busy: with another beside it, both would come late. Files of
+    less than ``large_bytes`` do not count: many must be under way at once, for each takes a round
+    trip besides, and none should wait while a large file waits for its source. Those that travel
+    together take no turn at all: the more are asked for at once, the fewer the trips.
+
+    For a turn at the source, files are asked for from ``asked_bytes`` on, which is less: if many
+    nodes want a file at once, its holder sends it to one after another, and these send it on.
     """
 
     world: World
@@ -95,8 +97,11 @@ class Fetcher:
 
         Otherwise what a task needs now would wait for hours behind what comes ahead of its time.
         """
-        is_large = file.size_bytes >= self.settings.asked_bytes and urgency < inf
-        return min(file.size_bytes, self._window.total) if is_large else 0
+        is_counted = self._is_large(file) and urgency < inf
+        return min(file.size_bytes, self._window.total) if is_counted else 0
+
+    def _is_large(self, file: InputFile) -> bool:
+        return file.size_bytes >= self.settings.large_bytes
 
     # --- where from ------------------------------------------------------------------------------
 
@@ -190,7 +195,8 @@ class Fetcher:
     async def _fetch_now(self, source: NodeId, file: InputFile) -> None:
         began = self.world.kernel.now()
         await self.world.network.fetch(file, source)
-        self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
+        if self._is_large(file):  # smaller ones come several at a time
+            self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -205,9 +211,11 @@ class Fetcher:
             await self._fetch_now(source, file)
             return
         self._asked += 1
-        want = WantFile(self.world.node, self._asked, file.id, urgency)
+        want = WantFile(self.world.node, self._asked, file.id, urgency, self._is_large(file))
         now_told = (*told, (source, want))
-        question = self._questions[want.number] = _Question(self.world.kernel.flag())
+        question = self._questions[want.number] = _Question(
+            self.world.kernel.flag(), self.world.kernel.flag()
+        )
         arrived = declined = False
         try:
             named = await self._answer(question, now_told)
@@ -229,12 +237,18 @@ class Fetcher:
         return self.settings.quickest_source and self._rates.is_much_slower(named, source)
 
     async def _answer(self, question: _Question, told: tuple[_Told, ...]) -> NodeId:
-        """The node from which the file may be fetched; the last of those told says so."""
+        """The node from which the file may be fetched; the last of those told says so.
+
+        A node that says nothing is itself the answer: if it is dead, fetching fails at once, and if
+        only a message was lost, waiting would be in vain.
+        """
+        to_tell = told[-1:]  # the others have just sent us on
         while question.source is None:
-            if question.silent_rounds >= SILENT_ROUNDS:
-                raise TransferFailed(f"{told[-1][0]} does not answer")
-            self._say(told if question.silent_rounds else told[-1:])
             question.ask()
+            self._say(to_tell)
+            to_tell = told
+            if not await question.heard.wait(self.settings.answer_seconds):
+                return told[-1][0]
             await question.answered.wait(self.settings.ask_again_seconds)
         return question.source
 

@@ -34,8 +34,10 @@ class NodeSettings:
     transfers_max: int = 8  # ours: files a node fetches at a time
     window_bytes: float = inf  # ours: of large files on their way to a node; one may be larger
     uploads_max: int = 0  # ours: nodes that may fetch from a node at a time; 0: any number
-    asked_bytes: int = 10_000_000  # ours: smaller files are fetched unasked, in no window
+    large_bytes: int = 10_000_000  # ours: smaller files take no part of the window
+    asked_bytes: int = 1_000_000  # ours: smaller files are fetched unasked: asking takes a trip
     quickest_source: bool = False  # ours: off, a file is fetched from any node, the origin last
+    answer_seconds: float = 2.0  # ours: then a node that was asked and says nothing seems dead
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     safe_bytes_per_second: float = 0.0  # ours: outputs of at most this for each second of the run
     safe_seconds: float = 10.0  # ours: and of runs at least as long are copied to another node
