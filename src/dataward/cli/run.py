@@ -9,6 +9,7 @@ from dataward.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from dataward.api.run import RunRequest, RunToDo
+    from dataward.model.deadline import WantedDeadline
     from dataward.model.states import RunState
 
 
@@ -156,9 +157,9 @@ def run_command(
         given = _words(
             slots=slots, nodes=nodes if nodes > 1 else None, events=events,
             keep=keep if keep != "auto" else None, resume=resume or None,
-            dry_run=dry_run or None, replace=replace or None, deadline=deadline,
+            dry_run=dry_run or None, replace=replace or None,
         )  # fmt: skip
-        _run_on_cluster(access, file, request, given, fresh=fresh, json=json, quiet=quiet)
+        _run_on_cluster(access, file, request, given, wanted, fresh=fresh, json=json, quiet=quiet)
         return
     if fresh:
         raise SettingError("--fresh is for clusters; here, --force names the tasks to run")
@@ -215,6 +216,7 @@ def _run_on_cluster(
     file: Path,
     request: "RunRequest",
     unfit: list[str],
+    deadline: "WantedDeadline | None",
     *,
     fresh: bool,
     json: bool,
@@ -247,6 +249,7 @@ def _run_on_cluster(
         retries=request.retries,
         time_limit_seconds=request.time_limit_seconds,
         fresh=fresh,
+        deadline=deadline,
     )
     out = request.out or Path(f"{stem_of(file)}.run")
     end = run_on_cluster(access, file, asked, out, quiet=quiet or json)
