@@ -251,4 +251,6 @@ def test_what_a_lost_host_has_promised_is_promised_anew(
     assert changed.why == f"{victim} is gone"
     assert (changed.finish > changed.deadline) is bool(now.run.promise.broken) is is_broken
     assert (now.run.promise.finish > run.promise.deadline) is is_broken
-    assert ("not promised: " in sentence_about(now)) is is_broken
+    assert (
+        f"promise broken: {victim} is gone; now promised by" in sentence_about(now)
+    ) is is_broken
