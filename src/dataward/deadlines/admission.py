@@ -74,6 +74,14 @@ class AcceptedDeadline:
     expected: float
     sure: float
 
+    def later(self, seconds: float) -> "AcceptedDeadline":
+        """The same promises on a clock that shows so many seconds more."""
+        queues = {
+            core: [slot._replace(deadline=slot.deadline + seconds) for slot in queue]
+            for core, queue in self.queues.items()
+        }
+        return AcceptedDeadline(queues, self.finish + seconds, self.expected + seconds, self.sure)
+
     def deadlines(self) -> dict[int, float]:
         """By when each task ends at the latest."""
         return {slot.task: slot.deadline for queue in self.queues.values() for slot in queue}
