@@ -177,6 +177,8 @@ def run_command(
         from dataward.cli.forecast import show_forecast
 
         show_forecast(todo, json=json)
+        if todo.options.book is not None:
+            todo.options.book.close()
         _exit_if_refused(todo)
         return
     if todo.answer is not None and not todo.may_begin:
