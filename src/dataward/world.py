@@ -305,12 +305,20 @@ class Runner(Protocol):
         ...
 
 
+OurSlot = tuple[float, float, TaskId]
+"""(deadline, seconds, task): time that we have promised on a core"""
+
+
 class TheirSlot(NamedTuple):
     """Time that somebody else has promised on a core that we share; ``is_ready`` if they wait."""
 
     deadline: float
     seconds: float
     is_ready: bool
+
+    @property
+    def latest_start(self) -> float:
+        return self.deadline - self.seconds
 
 
 class SharedCores(Protocol):
@@ -320,14 +328,17 @@ class SharedCores(Protocol):
         """What others have promised on this core, earliest deadline first."""
         ...
 
-    def take(self, core: int) -> bool:
-        """Use a core from now on. False if somebody else uses it."""
+    def take(self, core: int, until: float) -> bool:
+        """Use a core from now on, about until then. False if somebody else uses it."""
         ...
 
     def give_back(self, core: int) -> None: ...
 
-    def want(self, wanted: Mapping[int, float]) -> None:
-        """Let others know which cores our ready tasks wait for, and by when these must end."""
+    def tell(self, queues: Sequence[Sequence[OurSlot]], wanted: Mapping[int, float]) -> None:
+        """Let others know what our cores have promised, earliest deadline first.
+
+        ``wanted`` are the cores that ready tasks wait for, and by when these tasks must end.
+        """
         ...
 
 
@@ -337,13 +348,13 @@ class CoresForUs:
     def promised(self, core: int) -> Sequence[TheirSlot]:
         return ()
 
-    def take(self, core: int) -> bool:
+    def take(self, core: int, until: float) -> bool:
         return True
 
     def give_back(self, core: int) -> None:
         pass
 
-    def want(self, wanted: Mapping[int, float]) -> None:
+    def tell(self, queues: Sequence[Sequence[OurSlot]], wanted: Mapping[int, float]) -> None:
         pass
 
 

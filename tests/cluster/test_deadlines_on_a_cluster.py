@@ -14,13 +14,13 @@ from dataward.cli.watching import facts_as_json, sentence_about
 from dataward.cluster.description import RunPromises, unpacked
 from dataward.cluster.event_tail import events_in
 from dataward.cluster.exchange import PromiseAsked, RunFactsNow
-from dataward.cluster.promise_wanted import DeadlineRefusedError
 from dataward.cluster.results import part_of
 from dataward.cluster.tree_mail import TreeMail, encoded_tree_mail
 from dataward.cluster.visitor import ClusterError, Visitor
+from dataward.errors import DeadlineRefusedError
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.deadline import WantedDeadline
-from dataward.model.events import PromiseChanged
+from dataward.model.events import FinishPromised
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun
 from dataward.model.states import RunState
@@ -81,7 +81,9 @@ def test_a_deadline_that_does_not_fit_is_refused_with_an_honest_earliest_finish(
     workflow = some_tasks(tmp_path / "w.json", 4, 10.0)
     before = len(cluster.ask(lambda visitor: visitor.cluster()).runs)
 
-    with pytest.raises(DeadlineRefusedError, match="is the earliest") as refused:
+    with pytest.raises(
+        DeadlineRefusedError, match="the earliest that can be promised is"
+    ) as refused:
         cluster.submit(workflow, deadline=within(15.0), fresh=True)
     after = len(cluster.ask(lambda visitor: visitor.cluster()).runs)
     earliest = refused.value.earliest_seconds
@@ -106,7 +108,7 @@ def test_best_effort_runs_what_cannot_be_promised(cluster: LaptopCluster, tmp_pa
     ended = cluster.wait(submitted.run.name)
 
     assert submitted.run.promise is not None
-    assert submitted.run.promise.broken == "it was not promised"
+    assert submitted.run.promise.broken == "nobody promises it"
     assert ended.run.state is RunState.COMPLETE
 
 
@@ -201,14 +203,14 @@ def test_promises_survive_a_restart_of_their_host(lone: LaptopCluster, tmp_path:
 # --- a host that is lost -------------------------------------------------------------------------
 
 
-def changes(cluster: LaptopCluster, run: str) -> list[PromiseChanged]:
+def changes(cluster: LaptopCluster, run: str) -> list[FinishPromised]:
     found = []
     for path in (cluster.path / "depots").glob(f"*/runs/{run}/events"):
         content = path.read_bytes()
         found += [
             event
             for event in events_in(content[: content.rfind(b"\n") + 1], is_start=True)
-            if isinstance(event, PromiseChanged)
+            if isinstance(event, FinishPromised) and event.why
         ]
     return found
 
@@ -246,7 +248,9 @@ def test_what_a_lost_host_has_promised_is_promised_anew(
     assert ended.run.state is RunState.COMPLETE
     assert victim not in homes.values()
     assert {"t0", "all"} <= homes.keys()
-    assert changed.reason == f"{victim} is gone"
-    assert changed.is_broken is bool(now.run.promise.broken) is is_broken
+    assert changed.why == f"{victim} is gone"
+    assert (changed.finish > changed.deadline) is bool(now.run.promise.broken) is is_broken
     assert (now.run.promise.finish > run.promise.deadline) is is_broken
-    assert ("not promised: " in sentence_about(now)) is is_broken
+    assert (
+        f"promise broken: {victim} is gone; now promised by" in sentence_about(now)
+    ) is is_broken

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataward.deadlines.core_plan import CorePlan, core_plan, open_work
+from dataward.deadlines.core_plan import CorePlan, FilePlaces, core_plan, open_work
 from dataward.deadlines.local_schedule import QueueSlot, is_kept
 from dataward.deadlines.promising import NodeSchedule
 from dataward.model.ids import NodeId
@@ -61,7 +61,8 @@ def test_a_wide_task_has_its_cores_at_the_same_time() -> None:
 def test_a_task_goes_where_its_files_are() -> None:
     workflow = a_diamond()
     nodes = [NodeSchedule(NodeId(name), bytes_per_second=1.0) for name in ("n0", "n1")]
-    work = open_work(workflow, [True] * 4, located={0: [NodeId("n1")]})
+    places = FilePlaces({0: [NodeId("n1")]}, workflow.size_bytes.astype(float))
+    work = open_work(workflow, [True] * 4, files=places)
 
     plan = core_plan(work, nodes, workflow.runtime_seconds.tolist(), 0.0)
 

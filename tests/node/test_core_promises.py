@@ -11,7 +11,7 @@ from dataward.model.messages import PromisedSlot
 from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.core_promises import CorePromises, ReadyTasks
-from dataward.world import CoresForUs, TheirSlot
+from dataward.world import CoresForUs, OurSlot, TheirSlot
 from tests.builders import workflows
 
 
@@ -92,10 +92,10 @@ class Neighbours(CoresForUs):
     def promised(self, core: int) -> Sequence[TheirSlot]:
         return self.theirs
 
-    def take(self, core: int) -> bool:
+    def take(self, core: int, until: float) -> bool:
         return not self.is_taken
 
-    def want(self, wanted: Mapping[int, float]) -> None:
+    def tell(self, queues: Sequence[Sequence[OurSlot]], wanted: Mapping[int, float]) -> None:
         self.wanted = wanted
 
 

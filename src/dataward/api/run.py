@@ -153,6 +153,7 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
 
 def _with_promise(todo: RunToDo, request: RunRequest, wanted: WantedDeadline) -> RunToDo:
     """The run with the answer to its deadline, and a strategy that keeps what is promised."""
+    from dataward.live.promise_book import PromiseBook, book_directory
     from dataward.runs.admitting import answer_for
     from dataward.runs.preparation import Preparer
 
@@ -168,9 +169,14 @@ def _with_promise(todo: RunToDo, request: RunRequest, wanted: WantedDeadline) ->
     )
     for _ in preparer.look_at_inputs():
         pass
-    answer = answer_for(todo.workflow, preparer, todo.directory, options.machine, wanted)
-    options = replace(options, deadline=wanted, is_promised=answer.accepted is not None)
-    if options.is_promised and request.strategy != KEEPING:
+    book = PromiseBook(book_directory(os.environ))
+    answer = answer_for(todo.workflow, preparer, todo.directory, options.machine, wanted, book)
+    options = replace(options, deadline=wanted, promise=answer.accepted)
+    if answer.accepted is None:
+        book.close()
+    else:
+        options = replace(options, book=book)
+    if answer.accepted is not None and request.strategy != KEEPING:
         chosen = fitted(found_strategy(KEEPING), options.machine)
         options = replace(options, strategy=chosen)
     return replace(todo, options=options, answer=answer, preparer=preparer)
@@ -220,6 +226,8 @@ def begin(
     """Run it; ``events`` is a second file for its events, besides that of its record."""
     todo.directory.make()
     with ExitStack() as stack:
+        if todo.options.book is not None:
+            stack.callback(todo.options.book.close)
         stack.callback(todo.directory.lock().release)
         pools = launched(todo.directory, todo.options.machine, len(todo.workflow), stack)
         # Here, since it takes about as long as the processes take to start.

@@ -14,7 +14,7 @@ from dataward.plan.estimates import Estimated, Estimates
 from dataward.runs.deadline_answer import DeadlineAnswer
 from dataward.runs.promise_keeping import LOOK_SECONDS, PromiseKeeping
 from dataward.sim.simulation import Simulation
-from dataward.strategies.peercomp import earliest_promises, wanted_on
+from dataward.strategies.peercomp import cores_of, earliest_promises, wanted_on
 
 
 class SimulatedPromise:
@@ -40,7 +40,10 @@ class SimulatedPromise:
         """
         known = Estimated(workflow, np.full(len(workflow), self._sigma))
         wanted = wanted_on(platform, known, located)
-        keeping = PromiseKeeping(wanted, platform, self._wanted.seconds, self._made.append)
+        cores = cores_of(platform)
+        keeping = PromiseKeeping(
+            wanted, platform, self._wanted.seconds, self._made.append, lambda: cores
+        )
         found = keeping.begin(0.0)
         self.answer = DeadlineAnswer(self._wanted, found, len(workflow))
         if self.answer.accepted is None and not self._wanted.best_effort:

@@ -10,18 +10,22 @@ from dataward.model.states import RunState
 
 
 def words_about_promise(run: ClusterRun, now: float) -> str:
-    """As ``promised by 17:12 (98% sure)``; "" if nobody has asked for a deadline."""
+    """As ``promised by 17:12 (98% sure)``; "" if nobody has asked for a deadline.
+
+    A run that was submitted with ``--best-effort`` and never promised has no part.
+    """
     promise = run.promise
     if promise is None:
         return ""
     if run.state is not RunState.RUNNING:
         return _words_at_the_end(run, promise)
-    finish = _moment(promise.finish, now) if promise.finish else ""
-    if promise.broken:
-        then = f"; now by {finish}" if finish else ""
-        return f"deadline {_moment(promise.deadline, now)} not promised: {promise.broken}{then}"
-    sure = f" ({promise.sure:.0%} sure)" if promise.sure else ""
-    return f"promised by {finish}{sure}"
+    if promise.broken and promise.sure:
+        then = f"now promised by {_moment(promise.finish, now)}"
+    elif promise.broken:
+        then = f"as well as it can, deadline {_moment(promise.deadline, now)}"
+    else:
+        return f"promised by {_moment(promise.finish, now)} ({promise.sure:.0%} sure)"
+    return f"promise broken: {promise.broken}; {then}" if promise.part else then
 
 
 def _words_at_the_end(run: ClusterRun, promise: RunPromise) -> str:

@@ -28,6 +28,7 @@ from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
     from dataward.api.run import RunRequest, RunToDo
+    from dataward.model.deadline import WantedDeadline
     from dataward.model.states import RunState
 
 
@@ -148,9 +149,11 @@ def run_command(
         given = _words(
             slots=slots, nodes=nodes if nodes > 1 else None, events=events,
             keep=keep if keep != "auto" else None, resume=resume or None,
-            dry_run=dry_run or None, replace=replace or None, deadline=deadline,
+            dry_run=dry_run or None, replace=replace or None,
         )  # fmt: skip
-        _run_on_cluster(access, contacts, file, request, given, fresh=fresh, json=json, quiet=quiet)
+        _run_on_cluster(
+            access, contacts, file, request, given, wanted, fresh=fresh, json=json, quiet=quiet
+        )
         return
     on_this_machine(contacts)
     if fresh:
@@ -169,6 +172,8 @@ def run_command(
         from dataward.cli.forecast import show_forecast
 
         show_forecast(todo, json=json)
+        if todo.options.book is not None:
+            todo.options.book.close()
         _exit_if_refused(todo)
         return
     if todo.answer is not None and not todo.may_begin:
@@ -209,6 +214,7 @@ def _run_on_cluster(
     file: Path,
     request: "RunRequest",
     unfit: list[str],
+    deadline: "WantedDeadline | None",
     *,
     fresh: bool,
     json: bool,
@@ -241,6 +247,7 @@ def _run_on_cluster(
         retries=request.retries,
         time_limit_seconds=request.time_limit_seconds,
         fresh=fresh,
+        deadline=deadline,
     )
     out = request.out or Path(f"{stem_of(file)}.run")
     end = run_on_cluster(access, contacts, file, asked, out, quiet=quiet or json)

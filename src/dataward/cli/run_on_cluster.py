@@ -51,7 +51,9 @@ def run_on_cluster(
             record = await mirrored(visitor, name, out, stack)
             await fetched(visitor, name, (), RunDirectory(out).outputs)
         cores = [member.cores for member in visitor.members.values()]
-        return RunEnd(ending_of(record, len(cores), max(cores, default=1)), str(file))
+        answer = submission.answer.as_json() if submission.answer is not None else None
+        ending = ending_of(record, len(cores), max(cores, default=1))
+        return RunEnd(ending, str(file), answer=answer)
 
     return visit(access, contacts, work)
 

@@ -54,17 +54,13 @@ async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
         return facts
     with TemporaryDirectory(prefix="dataward-") as directory:
         workflow = await workflow_of(visitor, facts.run, Path(directory))
-    progress, said = RunProgress(workflow), ""
+    progress = RunProgress(workflow)
     view, tail = RunView(progress), EventTail(visitor, name, parents_of(workflow))
     try:
         while True:
             is_over = facts.run.state is not RunState.RUNNING
             for event in await tail.new_events():
                 progress.add(event)
-            words = words_about_promise(facts.run, facts.now)
-            if words != said and not is_over:
-                view.say(words)
-                said = words
             view.refresh(facts.now - facts.run.submitted_at)
             if is_over:
                 return facts

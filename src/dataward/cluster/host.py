@@ -160,7 +160,7 @@ class Host:
         )
         pool = RunnerPool(work, settings.slots, slots)
         client = PeerClient(following.address_of, credentials)
-        self.tree = TreeHere(settings.node, slots, pool.running, client)
+        self.tree = TreeHere(settings.node, slots, pool.running, client, pool.on_promises)
         server = NodeServer(
             following.mailbox,
             files.index.find,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from dataward.cluster.description import TaskList, unpacked
-from dataward.cluster.promise_keeping import PromiseKeeping
+from dataward.cluster.promise_renewal import PromiseRenewal, promise_event
 from dataward.cluster.run_here import HostParts, RunHere
 from dataward.model.answers import Standing, Tallied
 from dataward.model.events import NodeFacts, RunEnded, RunStarted, TaskSkipped
@@ -73,7 +73,7 @@ class Keeper:
         kernel.spawn(client.watch(parts.lease_seconds / 4), "keeper watch")
         if self._here.promises is not None:
             speeds = {fact.id: fact.speed for fact in self._facts}
-            keeping = PromiseKeeping(parts, self._registry, self._here, tasks, client.store, speeds)
+            keeping = PromiseRenewal(parts, self._registry, self._here, tasks, client.store, speeds)
             kernel.spawn(keeping.watch(), "keeper of promises")
         await self._see_it_end(client, tasks)
 
@@ -111,6 +111,8 @@ class Keeper:
         run, now, here = self._here.run, self._here.now(), self._here
         total = len(tasks.specs) + len(tasks.skipped)
         here.emit(RunStarted(now, run.workflow, total, run.strategy, 0, self._facts))
+        if run.promise is not None:
+            here.emit(promise_event(run, run.promise, now))
         for skipped in tasks.skipped:
             here.emit(TaskSkipped(now, skipped.id))
 

@@ -6,6 +6,7 @@ it has refused. What was only tried is given back.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -107,7 +108,8 @@ class PromiseAsking:
 
     async def _awake(self) -> None:
         self._tree.wake()
-        await self._tree.ready()
+        with suppress(TimeoutError):  # without a place in the tree, every question is refused
+            await asyncio.wait_for(self._tree.ready(), ANSWER_SECONDS)
 
     async def _asked(
         self, allocation: Allocation, data: Data, attempts_max: int

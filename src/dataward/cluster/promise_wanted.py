@@ -19,52 +19,28 @@ from dataward.cluster.visitor import Visitor
 from dataward.deadlines.admission import (
     SURE,
     SURE_MAX,
+    AcceptedDeadline,
+    RefusedDeadline,
     WantedPromise,
     futures_of,
     unknown_types,
 )
 from dataward.deadlines.core_plan import CorePlan, OpenWork, PlannedSlot
 from dataward.deadlines.local_schedule import TimeHole
-from dataward.errors import DatawardError, SettingError
-from dataward.model.deadline import WantedDeadline, rounded_up
+from dataward.errors import SettingError
+from dataward.model.deadline import WantedDeadline
 from dataward.model.ids import NodeId
 from dataward.model.members import RunPromise
-from dataward.model.quantities import show_seconds
 from dataward.model.remaining import before_the_run
-from dataward.model.workflow import Workflow
+from dataward.model.workflow import Seconds, Workflow
 from dataward.plan.adage import Plan
 from dataward.plan.estimates import Estimated
+from dataward.runs.deadline_answer import DeadlineAnswer
+from dataward.runs.known_times import DECLARED_SPREAD
 
 # A task takes its slot for so much longer than it runs: inputs are linked, a process is started,
 # outputs are hashed and committed.
 OVERHEAD_SECONDS = 0.25
-
-
-class DeadlineRefusedError(DatawardError):
-    """The cluster does not promise a run by its deadline, and nothing was submitted.
-
-    ``earliest_seconds`` is within how many seconds it could promise the run, infinite if nobody
-    knows; ``unknown`` are types of tasks whose run times nobody knows.
-    """
-
-    def __init__(
-        self, wanted: WantedDeadline, earliest_seconds: float = inf, unknown: Sequence[str] = ()
-    ) -> None:
-        self.wanted = wanted
-        self.earliest_seconds = earliest_seconds
-        self.unknown = tuple(unknown)
-        super().__init__(f"the deadline is refused: {self._why()}")
-
-    def _why(self) -> str:
-        if self.unknown:
-            return (
-                f"nothing is known of how long {self.unknown[0]!r} takes; run it once without, "
-                "or give run times in the workflow"
-            )
-        if self.earliest_seconds == inf:
-            return "no later one was found that could be promised"
-        seconds = rounded_up(self.earliest_seconds)
-        return f"{show_seconds(seconds)} from now is the earliest that could be promised"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +58,8 @@ class ReservedWorkflow:
         reads = reads_of(self.workflow, placed)
         return PromiseAsked(tuple(self.seconds), parents, within_seconds, reads)
 
-    def sure(self, answer: PromiseAnswer) -> float:
-        """How often the workflow ends by its deadline, in the futures, as it was promised."""
+    def ends(self, answer: PromiseAnswer) -> Seconds:
+        """When the workflow ends in each future, as it was promised."""
         slots = sorted({(one.node, one.slot) for one in answer.tasks})
         number = {slot: place for place, slot in enumerate(slots)}
         whole = TimeHole(answer.now, inf)
@@ -100,13 +76,21 @@ class ReservedWorkflow:
         order = sorted(range(len(planned)), key=lambda task: (planned[task].end, task))
         extra = [0.0] * len(planned)
         plan = CorePlan(self.work, planned, extra, speeds, order, answer.now)
-        kept = float((plan.ends_if(self.futures) <= answer.deadline).mean())
-        return kept if self.is_exact else min(kept, SURE_MAX)
+        return plan.ends_if(self.futures)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPromised:
+    """What the cluster has promised for a run; no ``placed`` tasks if it runs by best effort."""
+
+    promise: RunPromise
+    answer: DeadlineAnswer
+    placed: PromiseAnswer | None = None
 
 
 async def promise_for(
     visitor: Visitor, known: Estimated, placed: Sequence[PlacedFile], wanted: WantedDeadline
-) -> tuple[PromiseAnswer | None, RunPromise]:
+) -> RunPromised:
     """What the cluster promises for a workflow.
 
     Raises DeadlineRefusedError if that is nothing, unless best effort will do.
@@ -115,22 +99,41 @@ async def promise_for(
         raise SettingError("a cluster promises only tasks of one core each, so far")
     now = (await visitor.cluster()).now
     left = (wanted.at - datetime.now(wanted.at.tzinfo)).total_seconds()
-    effort = RunPromise(now + left, 0.0, broken="it was not promised")
     reserved = reserved_workflow(known)
     if isinstance(reserved, tuple):
-        if wanted.best_effort:
-            return None, effort
-        raise DeadlineRefusedError(wanted, unknown=reserved)
+        return _refused(wanted, RefusedDeadline(unknown=reserved), RunPromise(now + left, 0.0))
     if left <= 0:
-        raise DeadlineRefusedError(wanted)
-    answer = await visitor.promise(reserved.asked(left, placed))
-    if not answer.tasks:
-        if wanted.best_effort:
-            return None, msgspec.structs.replace(effort, finish=answer.earliest)
-        seconds = answer.earliest - answer.now if answer.earliest else inf
-        raise DeadlineRefusedError(wanted, seconds)
-    finish = max(one.deadline for one in answer.tasks)
-    return answer, RunPromise(answer.deadline, finish, reserved.sure(answer))
+        return _refused(wanted, RefusedDeadline(), RunPromise(now + left, 0.0))
+    given = await visitor.promise(reserved.asked(left, placed))
+    passed = given.now - (given.deadline - wanted.seconds)  # since the deadline was asked for
+    if not given.tasks:
+        earliest = passed + given.earliest - given.now if given.earliest else inf
+        effort = RunPromise(given.deadline, given.earliest)
+        return _refused(wanted, RefusedDeadline(earliest), effort)
+    finish = max(one.deadline for one in given.tasks)
+    ends = reserved.ends(given)
+    sure = float((ends <= given.deadline).mean())
+    promise = RunPromise(
+        given.deadline,
+        finish,
+        sure if reserved.is_exact else min(sure, SURE_MAX),
+        float(np.median(ends)),
+    )
+    found = AcceptedDeadline(
+        {},
+        passed + finish - given.now,
+        passed + promise.expected - given.now,
+        promise.sure,
+    )
+    tasks, declared = len(known.workflow), int((known.spread >= DECLARED_SPREAD).sum())
+    return RunPromised(promise, DeadlineAnswer(wanted, found, tasks, declared), given)
+
+
+def _refused(wanted: WantedDeadline, found: RefusedDeadline, effort: RunPromise) -> RunPromised:
+    answer = DeadlineAnswer(wanted, found)
+    if not wanted.best_effort:
+        raise answer.error()
+    return RunPromised(msgspec.structs.replace(effort, broken="nobody promises it"), answer)
 
 
 def reserved_workflow(known: Estimated) -> ReservedWorkflow | tuple[str, ...]:

@@ -49,13 +49,14 @@ from dataward.model.wrapping import wrapped
 from dataward.node.client import task_specs
 from dataward.plan.adage import Plan, check_width
 from dataward.plan.estimates import Estimated
+from dataward.runs.deadline_answer import DeadlineAnswer
 from dataward.runs.known_times import estimated_from
 from dataward.runs.outcomes import Outcome
 from dataward.runs.preparation import remaining_workflow
 from dataward.runs.programs import with_programs
 from dataward.runs.selection import select, tasks_named
+from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping
 
-PROMISED_STRATEGY = "peercomp"
 KEEPERS = 3  # hosts that keep a run's description
 SHARDS_EACH = 2  # of a run, for each server of a cluster: when servers are added, these move
 UPLOADS_AT_ONCE = 8
@@ -93,6 +94,7 @@ class SubmittedRun:
     skipped: int
     uploaded_files: int
     uploaded_bytes: int
+    answer: DeadlineAnswer | None = None  # to its deadline, if it has one
 
 
 OnSubmitting = Callable[[str, int, int], None]
@@ -133,6 +135,8 @@ class Submitter:
 
     async def submit(self) -> SubmittedRun:
         """The run, once the cluster has all it needs. Raises ClusterError, TransferFailed."""
+        if self._request.deadline is not None and self._request.strategy != DEFAULT:
+            check_keeping(self._request.strategy)
         facts = await self._visitor.cluster()
         members = [member for member in facts.members if not member.draining]
         if not members:
@@ -153,23 +157,24 @@ class Submitter:
             if file.id in local and not holders.get(file.digest)
         }
         await self._upload(uploads)
-        promise, promises = None, None
+        promise, promises, answer = None, None, None
         if self._request.deadline is not None and remaining is not None:
             known = estimated_from(remaining, self._timed(skipping))
-            answer, promise = await promise_for(
+            promised = await promise_for(
                 self._visitor, known, orders.placed, self._request.deadline
             )
-            if answer is not None:
-                promises = promises_of(answer.number, remaining, dict(enumerate(answer.tasks)))
-                strategy = msgspec.structs.replace(orders, strategy=PROMISED_STRATEGY, settings=())
-                orders, tasks = self._with_plan(
-                    strategy, tasks, known, plan_of(answer, [m.node for m in members]), members
-                )
+            promise, answer = promised.promise, promised.answer
+            if promised.placed is not None:
+                placed = promised.placed
+                promises = promises_of(placed.number, remaining, dict(enumerate(placed.tasks)))
+                orders = msgspec.structs.replace(orders, strategy=KEEPING)
+                plan = plan_of(placed, [member.node for member in members])
+                tasks = self._with_plan(orders, tasks, known, plan, members)
         shards = facts.primaries * SHARDS_EACH if facts.primaries > 1 else 1
         run = await self._register(orders, tasks, members, shards, promise, promises)
         uploaded_bytes = sum(one.size_bytes for _, one in uploads.values())
         return SubmittedRun(
-            run, self.workflow, len(due), len(skipping.skip), len(uploads), uploaded_bytes
+            run, self.workflow, len(due), len(skipping.skip), len(uploads), uploaded_bytes, answer
         )
 
     # --- what must run ---------------------------------------------------------------------------
@@ -315,8 +320,8 @@ class Submitter:
         known: Estimated,
         plan: Plan,
         members: Sequence[Member],
-    ) -> tuple[RunOrders, TaskList]:
-        """The same run, by another plan."""
+    ) -> TaskList:
+        """The same tasks, by another plan."""
         strategy = strategy_of(orders, 10.0)
         specs = task_specs(
             known,
@@ -326,7 +331,7 @@ class Submitter:
             retries=self._request.retries,
             digests={file.id: file.digest for spec in tasks.specs for file in spec.inputs},
         )
-        return orders, TaskList(tuple(specs), tasks.skipped)
+        return TaskList(tuple(specs), tasks.skipped)
 
     async def _register(
         self,

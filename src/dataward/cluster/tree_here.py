@@ -50,8 +50,11 @@ class TreeHere:
         slots: PromisedSlots,
         running: Callable[[], list[PendingOrder]],
         client: PeerClient,
+        on_promises: Callable[[], None],
     ) -> None:
+        """``on_promises`` is called whenever slots have been booked or freed."""
         self._node = node
+        self._on_promises = on_promises
         self._slots = slots
         self._running = running
         self._client = client
@@ -105,7 +108,7 @@ class TreeHere:
                 self._put(node, [])
 
     async def ready(self) -> None:
-        """Wait until the peers here have their place, and most others have had time to."""
+        """Wait until this host has its place in the tree, and most others have had time to."""
         while self.now < self._woke_at + YOUNG_SECONDS / 2 or self.owner.link is None:
             await asyncio.sleep(YOUNG_PERIOD_SECONDS)
 
@@ -143,6 +146,7 @@ class TreeHere:
     def _tick(self) -> None:
         now = self.now
         self._slots.note_running(self._running())
+        self._expire()
         if now > self._woke_at + STRANGERS_SECONDS:
             others = sorted(self._present.keys() - {self._node})
             for node in self._random.sample(others, min(len(others), MEETINGS_MAX)):
@@ -155,10 +159,20 @@ class TreeHere:
 
     def _sleep(self) -> None:
         self._is_awake = False
+        self._expire()
         for peer in self.peers.values():
-            peer.role.expire(self.now)
             peer.leave_place(self.now)
             peer.submissions.clear()
+
+    def _expire(self) -> None:
+        """Free what was booked and is not wanted any more."""
+        freed = [role.expire(self.now) for role in self._slots.roles]
+        if any(freed):
+            self._on_promises()
+
+    @property
+    def is_awake(self) -> bool:
+        return self._is_awake
 
     async def leave(self) -> None:
         """Leave on purpose, and do not come back."""
@@ -191,7 +205,7 @@ class TreeHere:
 
     def _deliver(self, sends: Iterable[Send]) -> None:
         """Give messages to the peers here, and what follows from them; post those to others."""
-        left = deque(sends)
+        left, before = deque(sends), self._booked()
         letters: dict[NodeId, list[TreeLetter]] = {}
         for _ in range(AT_ONCE_MAX):
             if not left:
@@ -206,8 +220,13 @@ class TreeHere:
                 letters.setdefault(node, []).append(letter(to, message))
         for node, some in letters.items():
             self._put(node, some)
+        if self._booked() != before:
+            self._on_promises()
         self.moved.set()
         self.moved.clear()
+
+    def _booked(self) -> list[int]:
+        return [len(role.queue) for role in self._slots.roles]
 
     def _put(self, node: NodeId, letters: list[TreeLetter]) -> None:
         if node == self._node:

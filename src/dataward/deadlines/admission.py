@@ -12,10 +12,9 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from dataward.deadlines.core_plan import CorePlan, OpenWork, core_plan, open_work
+from dataward.deadlines.core_plan import CorePlan, FilePlaces, OpenWork, core_plan, open_work
 from dataward.deadlines.local_schedule import QueueSlot
 from dataward.deadlines.promising import NodeSchedule
-from dataward.model.ids import NodeId
 from dataward.model.remaining import Remaining
 from dataward.model.seeds import seeded
 from dataward.model.workflow import Seconds
@@ -36,9 +35,10 @@ class WantedPromise:
     """A workflow that is to be promised, as far as it is open, and what is known of it.
 
     Every task holds its core for ``overhead_seconds`` more, and others can use what it made after
-    ``lag_seconds``. ``plan_spread`` is how far plans are off in the whole, as a sigma, even if all
-    run times are known. ``under_way`` tells on which core a task runs already; ``located`` which
-    nodes have which files, None if files need not be moved.
+    ``lag_seconds``; ``disk_seconds`` are those in which each task reads and writes its files.
+    ``plan_spread`` is how far plans are off in the whole, as a sigma, even if all run times are
+    known. ``under_way`` tells on which core a task runs already; ``files`` is None if they need not
+    be moved.
     """
 
     known: Estimated
@@ -47,7 +47,8 @@ class WantedPromise:
     lag_seconds: float = 0.0
     plan_spread: float = 0.0
     under_way: Mapping[int, int] = field(default_factory=dict)
-    located: Mapping[int, Sequence[NodeId]] | None = None
+    files: FilePlaces | None = None
+    disk_seconds: Seconds | None = None
 
     def work(self) -> OpenWork:
         return open_work(
@@ -55,7 +56,7 @@ class WantedPromise:
             self.remaining.is_open.tolist(),
             self.lag_seconds,
             self.under_way,
-            self.located,
+            self.files,
         )
 
 
@@ -72,6 +73,14 @@ class AcceptedDeadline:
     finish: float
     expected: float
     sure: float
+
+    def later(self, seconds: float) -> "AcceptedDeadline":
+        """The same promises on a clock that shows so many seconds more."""
+        queues = {
+            core: [slot._replace(deadline=slot.deadline + seconds) for slot in queue]
+            for core, queue in self.queues.items()
+        }
+        return AcceptedDeadline(queues, self.finish + seconds, self.expected + seconds, self.sure)
 
     def deadlines(self) -> dict[int, float]:
         """By when each task ends at the latest."""
@@ -188,13 +197,19 @@ def futures_of(wanted: WantedPromise, work: OpenWork) -> tuple[NDArray[np.float6
         for place in work.under_way:
             so_far = remaining.running.get(work.tasks[place], 0.0)
             seconds[place] = max(seconds[place] - so_far, 0.0)
-        return seconds[None, :] + wanted.overhead_seconds, True
+        return seconds[None, :] + _beside(wanted, tasks), True
     times = known_times(known, remaining)
     assert times is not None, "something is known of every type"
     random = RandomState(seeded("admission").getrandbits(32))
     drawn = DrawnTimes(times, remaining, random)
     count = max(min(FUTURES, TASKS_DRAWN // len(work)), FUTURES_MIN)
-    return np.array(list(drawn.futures(count))) + wanted.overhead_seconds, False
+    return np.array(list(drawn.futures(count))) + _beside(wanted, tasks), False
+
+
+def _beside(wanted: WantedPromise, tasks: list[int]) -> Seconds:
+    """For how long each task holds its core besides its run time."""
+    beside = np.full(len(tasks), wanted.overhead_seconds)
+    return beside if wanted.disk_seconds is None else beside + wanted.disk_seconds[tasks]
 
 
 def _plan_factors(wanted: WantedPromise, count: int) -> Seconds:

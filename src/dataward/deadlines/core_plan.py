@@ -22,13 +22,23 @@ from dataward.model.workflow import Seconds, Workflow
 LEAST_SECONDS = 1e-9  # free times shorter than this are rounding
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FilePlaces:
+    """Which nodes have which files, by index, and how many bytes each counts as.
+
+    A file that comes from a slow place counts as more than it has.
+    """
+
+    located: Mapping[int, Sequence[NodeId]]
+    size_bytes: Seconds
+
+
 @dataclass(frozen=True, slots=True)
 class OpenWork:
     """The tasks that are to be promised, by their place among them, and who waits for whom.
 
     ``under_way`` tasks run already, each on some core (the first, if it has several). A task that
-    ends is known to others after ``lag_seconds``. ``located`` says which nodes have which files;
-    None if files need not be moved.
+    ends is known to others after ``lag_seconds``. ``files`` is None if they need not be moved.
     """
 
     tasks: Sequence[int]  # by place, their indices in the workflow
@@ -39,7 +49,7 @@ class OpenWork:
     lag_seconds: float = 0.0
     under_way: Mapping[int, int] = field(default_factory=dict)
     workflow: Workflow | None = None  # whose files are moved
-    located: Mapping[int, Sequence[NodeId]] | None = None
+    files: "FilePlaces | None" = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -50,7 +60,7 @@ def open_work(
     is_open: Sequence[bool],
     lag_seconds: float = 0.0,
     under_way: Mapping[int, int] | None = None,
-    located: Mapping[int, Sequence[NodeId]] | None = None,
+    files: FilePlaces | None = None,
 ) -> OpenWork:
     """The open tasks of a workflow; ``under_way`` has tasks by their index."""
     tasks = [task for task, still in enumerate(is_open) if still]
@@ -67,7 +77,7 @@ def open_work(
         lag_seconds,
         {place[task]: core for task, core in (under_way or {}).items() if task in place},
         workflow,
-        located,
+        files,
     )
 
 
@@ -220,7 +230,7 @@ class _Planner:
         self._slots: dict[int, PlannedSlot] = {}
         self._extra: dict[int, float] = {}
         self._have: dict[int, set[NodeId]] = {
-            file: set(nodes) for file, nodes in (work.located or {}).items()
+            file: set(nodes) for file, nodes in (work.files.located if work.files else {}).items()
         }
 
     def put_running(self, place: int, seconds: float) -> None:
@@ -270,17 +280,15 @@ class _Planner:
         raise AssertionError("after all promises every core is free")
 
     def _missing_bytes(self, place: int, node: NodeId) -> float:
-        if self._work.located is None or self._work.workflow is None:
+        work = self._work
+        if work.files is None or work.workflow is None:
             return 0.0
-        workflow, task = self._work.workflow, self._work.tasks[place]
-        files = workflow.inputs.row(task).tolist()
-        return float(
-            sum(workflow.size_bytes[f] for f in files if node not in self._have.get(f, ()))
-        )
+        files, sizes = work.workflow.inputs.row(work.tasks[place]).tolist(), work.files.size_bytes
+        return float(sum(sizes[f] for f in files if node not in self._have.get(f, ())))
 
     def _note(self, place: int, node: NodeId, extra: float) -> None:
         self._extra[place] = extra
-        if self._work.located is not None and self._work.workflow is not None:
+        if self._work.files is not None and self._work.workflow is not None:
             workflow, task = self._work.workflow, self._work.tasks[place]
             for row in (workflow.inputs.row(task), workflow.outputs.row(task)):
                 for file in row.tolist():

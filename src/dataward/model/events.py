@@ -255,20 +255,6 @@ class PolicyChanged(msgspec.Struct, frozen=True, array_like=True, tag="policy-ch
     moved: float
 
 
-class PromiseChanged(msgspec.Struct, frozen=True, array_like=True, tag="promise-changed"):
-    """Tasks of a run with a deadline were promised anew: a node that had promised them is lost.
-
-    ``finish`` is by when the run is promised now, 0 if it is not; if the promise is broken, that is
-    after its deadline.
-    """
-
-    at: float
-    reason: str
-    tasks: int
-    finish: float
-    is_broken: bool
-
-
 class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-injected"):
     at: float
     kind: str
@@ -280,7 +266,7 @@ Event = (
     | AttemptBegan | AttemptAdvanced | AttemptMeasured | AttemptEnded
     | TaskFinished | TaskSkipped | TaskDue | TaskPlaced | TaskTakenOver | TaskReopened
     | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | PolicyChanged
-    | PromiseChanged | FaultInjected
+    | FaultInjected
 )  # fmt: skip
 
 Emit = Callable[[Event], None]

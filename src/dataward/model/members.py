@@ -31,7 +31,8 @@ class RunPromise(msgspec.Struct, frozen=True):
 
     deadline: float
     finish: float
-    sure: float = 0.0  # how likely it was to be kept, when it was given; 0: nobody knows
+    sure: float = 0.0  # how likely it was to be kept, when it was given; 0: nothing is promised
+    expected: float = 0.0  # by when the run should end, as likely later as earlier
     part: str = ""  # the digest of what each task was promised
     broken: str = ""
 

@@ -51,23 +51,33 @@ class CorePromises:
                 self._queues[slot.core] = reserved(self._queues[slot.core], [queued])
                 cores[slot.task] = (*cores.get(slot.task, ()), slot.core)
         self._cores_of = cores
+        self._tell({})
 
     def choose(self, ready: ReadyTasks, now: float) -> TaskId | None:
         """The task to start now, which has its cores from now on; None if none may start.
 
         Idle cores are asked in order: first for what they have promised, then for what others have.
+        A core is left to somebody else whose task is tighter, and waits for it.
         """
         self.held_until = inf
         idle = [core for core in range(self.cores) if core not in self._busy]
+        ours = []
         for core in idle:
-            task = self._own(core, ready, now, idle)
-            if task is not None and self._start(task, self._cores_of[task]):
-                return task
-        for core in idle:
-            task = self._other(core, ready, now, idle)
-            if task is not None and self._start(task, (core,)):
-                return task
-        self.shared.want(self._wanted(ready, idle))
+            queue = self._merged(core, now)
+            place = self._next(queue, ready, now, idle)
+            self.held_until = min(self.held_until, idle_until(queue, now))
+            if place is not None and isinstance(queue[place].task, bool):
+                continue
+            ours.append(core)
+            if place is not None:
+                task = TaskId(queue[place].task)
+                if self._start(task, self._cores_of[task], now + queue[place].seconds):
+                    return task
+        for core in ours:
+            found = self._other(core, ready, now, idle)
+            if found is not None and self._start(found[0], (core,), now + found[1]):
+                return found[0]
+        self._tell(self._wanted(ready, idle))
         return None
 
     def end(self, task: TaskId) -> None:
@@ -81,47 +91,42 @@ class CorePromises:
         for core in self._cores_of.pop(task, ()):
             self._queues[core] = [slot for slot in self._queues[core] if slot.task != task]
 
-    def _start(self, task: TaskId, cores: Collection[int]) -> bool:
+    def _start(self, task: TaskId, cores: Collection[int], until: float) -> bool:
         """Whether the task has got its cores: none of them is used by somebody else."""
         taken: list[int] = []
         for core in cores:
-            if not self.shared.take(core):
+            if not self.shared.take(core, until):
                 for other in taken:
                     self.shared.give_back(other)
                 return False
             taken.append(core)
         self.forget(task)
         self._busy.update(dict.fromkeys(cores, task))
+        self._tell({})
         return True
 
-    def _own(
-        self, core: int, ready: ReadyTasks, now: float, idle: Collection[int]
-    ) -> TaskId | None:
-        queue = self._merged(core)
-
+    def _next(
+        self, queue: Sequence[QueueSlot], ready: ReadyTasks, now: float, idle: Collection[int]
+    ) -> int | None:
         def may_start(task: object) -> bool:
             if isinstance(task, bool):  # somebody else's
                 return task
-            assert isinstance(task, str)
-            own = TaskId(task)
+            own = TaskId(str(task))
             return own in ready and all(other in idle for other in self._cores_of[own])
 
-        place = next_to_start(queue, now, may_start)
-        self._hold_until(idle_until(queue, now))
-        if place is None or isinstance(queue[place].task, bool):
-            return None
-        return TaskId(queue[place].task)
+        return next_to_start(queue, now, may_start)
 
     def _other(
         self, core: int, ready: ReadyTasks, now: float, idle: Collection[int]
-    ) -> TaskId | None:
-        """The most urgent task that has no core of its own, or whose core is busy."""
-        until = idle_until(self._merged(core), now)
+    ) -> tuple[TaskId, float] | None:
+        """The most urgent task that has no core of its own, or whose core is busy; how long."""
+        until = idle_until(self._merged(core, now), now)
         for entry, _ in sorted(ready.values()):
             own = self._cores_of.get(entry.task, ())
             is_waiting = not own or (len(own) == 1 and own[0] not in idle)
-            if is_waiting and now + self._seconds(entry, own) <= until:
-                return entry.task
+            seconds = self._seconds(entry, own) if is_waiting else inf
+            if now + seconds <= until and is_waiting:
+                return entry.task, seconds
         return None
 
     def _seconds(self, entry: QueueEntry, cores: Sequence[int]) -> float:
@@ -132,12 +137,16 @@ class CorePromises:
                     return slot.seconds
         return entry.seconds
 
-    def _merged(self, core: int) -> Sequence[QueueSlot]:
-        theirs = [QueueSlot(*slot) for slot in self.shared.promised(core)]
+    def _merged(self, core: int, now: float) -> Sequence[QueueSlot]:
+        """The queue of a core with what others have promised; nobody waits for who is late."""
+        theirs = [
+            QueueSlot(slot.deadline, slot.seconds, slot.is_ready and slot.latest_start >= now)
+            for slot in self.shared.promised(core)
+        ]
         return reserved(self._queues[core], theirs) if theirs else self._queues[core]
 
-    def _hold_until(self, until: float) -> None:
-        self.held_until = min(self.held_until, until)
+    def _tell(self, wanted: Mapping[int, float]) -> None:
+        self.shared.tell(list(self._queues), wanted)
 
     def _wanted(self, ready: ReadyTasks, idle: Collection[int]) -> dict[int, float]:
         """For each idle core that somebody else uses, the deadline of what waits for it."""

@@ -96,6 +96,10 @@ class Node:
         for fiber in reversed(self._fibers):
             fiber.cancel()
 
+    def look_again(self) -> None:
+        """Look again for a task that may start, since others on this machine have news."""
+        self._state.queue.look_again()
+
     def drain(self) -> None:
         """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._state.drain()

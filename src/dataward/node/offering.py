@@ -39,6 +39,7 @@ from dataward.world import Flag
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
 LATE_SECONDS = 5.0
+NEWCOMER_TASKS_MAX = 64  # in one offer, while there are newcomers: they have nothing
 LEAST_GAIN_SECONDS = 0.5  # for less, no task moves: that is what asking and moving may take
 
 
@@ -47,7 +48,6 @@ class Offering:
     """Offers to the square root of all nodes, drawn anew each time."""
 
     tasks_max: int = 8  # in one offer
-    newcomer_tasks_max: int = 64  # in one offer, while there are newcomers: they have nothing
     pause_seconds_min: float = 1.0  # after an offer
     pause_seconds_max: float = 64.0  # if nobody would be sooner, again and again
     bid_seconds: float = 0.2  # how long bids are waited for
@@ -245,7 +245,7 @@ class OfferMover:
         """
         state, newcomers = self.parts.state, self.parts.world.nodes.newcomers
         settings = self.settings
-        half = (settings.newcomer_tasks_max if newcomers else settings.tasks_max) // 2
+        half = (NEWCOMER_TASKS_MAX if newcomers else settings.tasks_max) // 2
         staged = [a.entry for a in state.attempts.under_way() if a.waits_for_core]
         first = state.queue.most_urgent(half)
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]

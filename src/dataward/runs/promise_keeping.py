@@ -1,6 +1,6 @@
 """The promises of one run: made before its first task, and made anew when one is broken."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from dataward.runs import end_forecasts
 from dataward.runs.deciding import Decision
 from dataward.runs.known_times import estimated_from
 from dataward.runs.outcomes import Outcome
-from dataward.strategies.peercomp import cores_of, promised_plan
+from dataward.strategies.peercomp import promised_plan
 
 LOOK_SECONDS = 1.0  # between looks, or more if the run is long
 LOOK_SHARE = 0.02  # of what is left
@@ -54,15 +54,15 @@ def wanted_of_run(
 class PromiseKeeping:
     """Makes promises for the open tasks of a run. The owner passes all events of the run to it.
 
-    ``deadline`` is on the run's clock, and so are all promises. ``theirs`` is what others have
-    promised on each core.
+    ``deadline`` is on the run's clock, and so are all promises. ``cores`` are those of the
+    platform, with what others have promised on them by now.
     """
 
     wanted: WantedPromise
     platform: Platform
     deadline: float
     emit: Emit
-    theirs: Sequence[NodeSchedule] = ()
+    cores: Callable[[], Sequence[NodeSchedule]]
     _lost: set[NodeId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -87,6 +87,17 @@ class PromiseKeeping:
         sure = made.sure if is_kept else 0.0
         self.emit(FinishPromised(now, self.deadline, made.finish, sure, made.expected))
         return made if is_kept else best.refusal(now, self.deadline)
+
+    def take_over(self, promise: AcceptedDeadline, now: float) -> None:
+        """Keep what was promised before the run, or promise anew if now other tasks are open."""
+        opened = set(np.flatnonzero(self._is_open).tolist())
+        if set(promise.deadlines()) != opened:
+            self.begin(now)
+            return
+        self._make(promise)
+        self.emit(
+            FinishPromised(now, self.deadline, promise.finish, promise.sure, promise.expected)
+        )
 
     def plan_for(self, remaining: Workflow) -> Plan:
         """The plan for those tasks of the workflow that remain."""
@@ -138,8 +149,7 @@ class PromiseKeeping:
         self._due = sorted(((at, task) for task, at in made.deadlines().items()), reverse=True)
 
     def _cores(self) -> list[NodeSchedule]:
-        cores = list(self.theirs) or cores_of(self.platform)
-        return [replace(c, free_from=NEVER) if c.node in self._lost else c for c in cores]
+        return [replace(c, free_from=NEVER) if c.node in self._lost else c for c in self.cores()]
 
     def _under_way(self) -> dict[int, int]:
         """The core of each task that runs, by index; which core of its node does not matter."""

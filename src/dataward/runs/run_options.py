@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dataward.deadlines.admission import AcceptedDeadline
+from dataward.live.promise_book import PromiseBook
 from dataward.live.runner_settings import RunnerSettings
 from dataward.live.slice import Slice
 from dataward.model.deadline import WantedDeadline
@@ -21,4 +23,7 @@ class RunOptions:
     start: int = 1  # 1 for a new run, 2 if it is resumed for the first time
     began_seconds: float = 0.0  # how long the run had gone on before it was interrupted
     deadline: WantedDeadline | None = None
-    is_promised: bool = False  # whether the deadline was accepted, and cores keep to it
+    promise: AcceptedDeadline | None = (
+        None  # if the deadline was accepted: seconds after it was asked
+    )
+    book: PromiseBook | None = None  # of all promised runs on this machine

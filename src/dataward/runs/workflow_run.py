@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import shutil
 import signal
 import time
@@ -12,8 +13,10 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dataward.deadlines.promising import NodeSchedule
 from dataward.errors import FormatError, OwnFaultError
 from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.promise_book import drain_news
 from dataward.live.runner_pool import RunnerPool, close_pools, runner_pools
 from dataward.live.session import Session, SessionFiles, SessionSettings
 from dataward.live.trees import remove_tree
@@ -50,6 +53,7 @@ from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import CommittedTask, EmbeddedStore
 from dataward.stores.journal import check_unused
+from dataward.strategies.peercomp import cores_of
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often
@@ -184,12 +188,43 @@ class WorkflowRun:
         if options.deadline is None:
             return
         deadline = now + options.deadline.at.timestamp() - time.time()
-        if not options.is_promised:
+        if options.promise is None:
             self._emit(FinishPromised(now, deadline, 0.0, 0.0, 0.0))
             return
         wanted = wanted_of_run(self._workflow, outcomes, prepared.decision)
-        self._promises = PromiseKeeping(wanted, options.machine.platform(), deadline, self._emit)
-        self._promises.begin(now)
+        self._promises = PromiseKeeping(
+            wanted, options.machine.platform(), deadline, self._emit, self._cores
+        )
+        asked = deadline - options.deadline.seconds
+        self._promises.take_over(options.promise.later(asked), now)
+
+    def _cores(self) -> list[NodeSchedule]:
+        """The cores of this run, with what other runs have promised on them."""
+        cores, book = cores_of(self._options.machine.platform()), self._options.book
+        return cores if book is None else book.cores(cores, time.time() - self._now())
+
+    def _on_news(self, file: int) -> None:
+        """Other promised runs have begun, ended, or given a core back."""
+        assert self._options.book is not None
+        drain_news(file)
+        self._options.book.read()
+        if self._session is not None:
+            self._session.look_again()
+
+    @contextmanager
+    def _book_watched(self) -> Iterator[None]:
+        """Hear of other promised runs within this context."""
+        if self._options.book is None:
+            yield
+            return
+        loop, file = asyncio.get_running_loop(), self._options.book.watch()
+        self._options.book.read()
+        loop.add_reader(file, self._on_news, file)
+        try:
+            yield
+        finally:
+            loop.remove_reader(file)
+            os.close(file)
 
     def _run_pass(
         self,
@@ -229,7 +264,9 @@ class WorkflowRun:
         incarnation = options.start + PASS_STEP * (self._passes - 1)
         session = Session(
             kernel,
-            SessionSettings(options.machine, options.strategy, options.runner, incarnation),
+            SessionSettings(
+                options.machine, options.strategy, options.runner, incarnation, options.book
+            ),
             SessionFiles(
                 directory.depot,
                 directory.store,
@@ -261,7 +298,8 @@ class WorkflowRun:
         try:
             if self._interrupts:
                 self._pass.interrupt(again=False)
-            await self._pass.run(self._client(kernel, session, prepared, known))
+            with self._book_watched():
+                await self._pass.run(self._client(kernel, session, prepared, known))
         finally:
             self._pass = self._session = None
             session.stop()
@@ -339,6 +377,8 @@ class WorkflowRun:
 
     def _tick(self, now: float) -> None:
         self._keep_promises(now)
+        if self._options.book is not None:
+            self._options.book.flush()
         self._tell()
         self._listener.on_tick(now)
 

@@ -9,8 +9,6 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
-
 from dataward.cluster.description import (
     PromisedTask,
     RunPromises,
@@ -24,9 +22,9 @@ from dataward.deadlines.frames import Allocation
 from dataward.deadlines.reallocation import rest_of_workflow
 from dataward.deadlines.reservations import Promise
 from dataward.model.answers import Standing
-from dataward.model.events import PromiseChanged
+from dataward.model.events import FinishPromised
 from dataward.model.ids import NodeId
-from dataward.model.members import RunPromise
+from dataward.model.members import ClusterRun, RunPromise
 from dataward.model.operations import Look
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
@@ -43,7 +41,7 @@ OVER = (TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED)
 BEGUN = (TaskState.STAGE_IN, TaskState.RUNNING, TaskState.STAGE_OUT)
 
 
-class PromiseKeeping:
+class PromiseRenewal:
     def __init__(
         self,
         parts: HostParts,
@@ -147,15 +145,21 @@ class PromiseKeeping:
         content = packed(RunPromises(promised.number if promised is not None else 0, tuple(tasks)))
         digest = digest_of(content)
         await self._keep(content, digest)
-        promise = msgspec.structs.replace(before, finish=finish, part=digest, broken=broken)
+        promise = RunPromise(
+            before.deadline,
+            finish,
+            before.sure if finish else 0.0,
+            max(before.expected, finish) if broken else before.expected,
+            digest,
+            broken,
+        )
         try:
             await self._registry.set_promise(self._run, promise)
         except StoreUnavailable as error:  # it is tried again
             log.warning("%s", error)
             return
         moved = len(promised.tasks) if promised is not None else 0
-        end = finish - self._here.run.submitted_at if finish else 0.0
-        self._here.emit(PromiseChanged(self._here.now(), why, moved, end, bool(broken)))
+        self._here.emit(promise_event(self._here.run, promise, self._here.now(), why))
         log.warning("run %s: %d tasks promised anew%s", self._run, moved, " late" * bool(broken))
         for _ in range(round(ADOPTED_SECONDS / LOOK_SECONDS)):
             known = self._here.run.promise
@@ -174,3 +178,15 @@ class PromiseKeeping:
                     await self._parts.client.put_file(node, place.path, digest)
                 except TransferFailed as error:
                     log.info("%s", error)
+
+
+def promise_event(
+    run: ClusterRun, promise: RunPromise, now: float, why: str = ""
+) -> FinishPromised:
+    """What was promised, or promised anew, on the run's clock."""
+
+    def since(at: float) -> float:
+        return at - run.submitted_at if at else 0.0
+
+    deadline, finish, expected = map(since, (promise.deadline, promise.finish, promise.expected))
+    return FinishPromised(now, deadline, finish, promise.sure, expected, why)
