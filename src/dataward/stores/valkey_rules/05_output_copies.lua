@@ -10,7 +10,7 @@ do
 local OUTPUTS_BYTES_MAX = 1024
 
 local function packed_outputs(record)
-  return record.outputs or find_field(key("outputs"), record.id)
+  return record.outputs or find_field(keys.outputs, record.id)
 end
 
 local NOWHERE_PACKED = "\160"
@@ -194,7 +194,7 @@ function keep_outputs(record, op, declared)
   local packed = is_usual and concat(short) or pack_in_full(op, packed_copies, written)
   if #packed > OUTPUTS_BYTES_MAX then
     record.outputs = nil
-    later("HSET", key("outputs"), record.id, packed)
+    later("HSET", keys.outputs, record.id, packed)
   else
     record.outputs = packed
   end

@@ -42,7 +42,7 @@ end
 function find_node(id)
   local node = nodes[id]
   if node == nil then
-    local packed = call("HGET", key("nodes"), id)
+    local packed = call("HGET", keys.nodes, id)
     node = packed and unpack_node(id, packed)
     nodes[id], nodes_as_read[id] = node, packed
   end
@@ -343,7 +343,7 @@ function write_nodes()
       write_stays(node)
     end
   end
-  call_with("HSET", key("nodes"), written)
+  call_with("HSET", keys.nodes, written)
 end
 
 end
