@@ -160,7 +160,8 @@ local function unfold(id, packed)
     backups_max = fields[13], about = about_of(fields), places = places_in(spec, #heard),
     holders = packed_string(here), heard_count = #heard, heard_generation = heard_generation,
     heard = concat(heard), inputs = "", sources = unfold_sources(sources, spec, here),
-    winner = winner, outputs = outputs, is_spread = kind == FOLDED_AND_SPREAD or nil, was_folded = true,
+    winner = winner, outputs = outputs, is_spread = kind == FOLDED_AND_SPREAD or nil,
+    was_folded = true,
   }
 end
 

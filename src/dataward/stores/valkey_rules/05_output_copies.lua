@@ -179,10 +179,10 @@ function keep_outputs(record, op, declared)
   end
   local copies, short = {}, {}
   for i, output in ipairs(declared) do
-    local file, size, digest, short_digest = output[1], -1, "", ""
+    local file, _, size, digest, short_digest = output[1], "", -1, "", ""
     local place = written[file]
     if place then
-      size, digest, short_digest = op.outputs[place + 1], op.outputs[place + 2], op.outputs[place + 3]
+      _, size, digest, short_digest = unpack(op.outputs, place, place + 3)
       written[file] = nil
     end
     copies[i] = "\148" .. packed_string(file) .. (absent[file] and NOWHERE_PACKED or node)

@@ -90,7 +90,8 @@ local function unpack_stay(task, packed)
   end
   local ticket, is_held, seconds, entry, place = unpack_all(packed)
   return {
-    task = task, ticket = ticket, is_held = is_held, seconds = seconds, entry = entry, place = place,
+    task = task, ticket = ticket, is_held = is_held, seconds = seconds, entry = entry,
+    place = place,
   }
 end
 
@@ -99,8 +100,8 @@ function new_stays(entries)
   local stays = {}
   for i = 1, #entries, 4 do
     stays[#stays + 1] = {
-      task = entries[i], priority = entries[i + 1], seconds = entries[i + 2], entry = entries[i + 3],
-      ticket = next_ticket(),
+      task = entries[i], priority = entries[i + 1], seconds = entries[i + 2],
+      entry = entries[i + 3], ticket = next_ticket(),
     }
   end
   return stays

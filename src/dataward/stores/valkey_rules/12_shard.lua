@@ -54,8 +54,10 @@ local function read_ahead(runs)
       if run.type == "Begin" or run.type == "Commit" then
         read_specs(of_tasks)
       end
-    elseif run.columns.entries or run.columns.stays then
-      read_stays_of(of_nodes, run.columns.entries or run.columns.stays, run.columns.entries and 4 or 2)
+    elseif run.columns.entries then
+      read_stays_of(of_nodes, run.columns.entries, 4)
+    elseif run.columns.stays then
+      read_stays_of(of_nodes, run.columns.stays, 2)
     end
   end
 end
