@@ -34,15 +34,19 @@ local specs -- as far as this call has read or written them, by task
 local pending -- commands that this call has yet to call, one for each key, with their arguments
 
 local function key(name, id)
-  if id then
-    return prefix .. name .. ":" .. id
+  return prefix .. name .. ":" .. id
+end
+
+local KEYS_OF_A_SHARD = {
+  "tasks", "specs", "outputs", "submitted", "inputs", "full", "given", "begun", "begun_of", "nodes",
+  "leases",
+}
+
+local function set_keys(tag)
+  prefix, keys = tag, {}
+  for _, name in ipairs(KEYS_OF_A_SHARD) do
+    keys[name] = prefix .. name
   end
-  local known = keys[name]
-  if not known then
-    known = prefix .. name
-    keys[name] = known
-  end
-  return known
 end
 
 -- Numbers that only grow: whatever must stay in the order it came in has one of them as its score.
@@ -168,8 +172,8 @@ local function later(command, its_key, first, second)
     waiting = { command = command }
     pending[its_key] = waiting
   end
-  waiting[#waiting + 1] = first
-  waiting[#waiting + 1] = second
+  local count = #waiting
+  waiting[count + 1], waiting[count + 2] = first, second
 end
 
 local function flush_all()

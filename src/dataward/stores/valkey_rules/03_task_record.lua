@@ -160,7 +160,8 @@ local function unfold(id, packed)
     backups_max = fields[13], about = about_of(fields), places = places_in(spec, #heard),
     holders = packed_string(here), heard_count = #heard, heard_generation = heard_generation,
     heard = concat(heard), inputs = "", sources = unfold_sources(sources, spec, here),
-    winner = winner, outputs = outputs, is_spread = kind == FOLDED_AND_SPREAD or nil, was_folded = true,
+    winner = winner, outputs = outputs, is_spread = kind == FOLDED_AND_SPREAD or nil,
+    was_folded = true,
   }
 end
 
@@ -196,14 +197,16 @@ end
 
 function read_tasks(ids)
   local unread = {}
-  for _, id in ipairs(ids) do
+  for i = 1, #ids do
+    local id = ids[i]
     if tasks[id] == nil then
       tasks[id] = false
       unread[#unread + 1] = id
     end
   end
-  for i, packed in ipairs(read_fields(key("tasks"), unread)) do
-    local id = unread[i]
+  local found = read_fields(keys.tasks, unread)
+  for i = 1, #unread do
+    local id, packed = unread[i], found[i]
     tasks[id], tasks_as_read[id] = packed and unpack_task(id, packed), packed
   end
 end
@@ -217,13 +220,14 @@ end
 
 function read_specs(ids)
   local unread = {}
-  for _, id in ipairs(ids) do
-    if not specs[id] then
-      unread[#unread + 1] = id
+  for i = 1, #ids do
+    if not specs[ids[i]] then
+      unread[#unread + 1] = ids[i]
     end
   end
-  for i, packed in ipairs(read_fields(key("specs"), unread)) do
-    specs[unread[i]] = packed
+  local found = read_fields(keys.specs, unread)
+  for i = 1, #unread do
+    specs[unread[i]] = found[i]
   end
 end
 
@@ -239,12 +243,12 @@ local function pack_with_spec(record, is_foldable)
   local folded = is_foldable and fold(record, packed_spec(record.id))
   if folded then
     if not record.was_folded then
-      later("HDEL", key("specs"), record.id)
+      later("HDEL", keys.specs, record.id)
     end
     return folded
   end
   if record.was_folded then
-    later("HSET", key("specs"), record.id, packed_spec(record.id))
+    later("HSET", keys.specs, record.id, packed_spec(record.id))
   end
   return pack_task(record)
 end
@@ -268,8 +272,8 @@ function write_tasks()
       dropped[#dropped + 1] = id
     end
   end
-  call_with("HSET", key("tasks"), written)
-  call_with("HDEL", key("tasks"), dropped)
+  call_with("HSET", keys.tasks, written)
+  call_with("HDEL", keys.tasks, dropped)
 end
 
 function preferred_of(record)

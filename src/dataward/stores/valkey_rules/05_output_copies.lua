@@ -10,7 +10,7 @@ do
 local OUTPUTS_BYTES_MAX = 1024
 
 local function packed_outputs(record)
-  return record.outputs or find_field(key("outputs"), record.id)
+  return record.outputs or find_field(keys.outputs, record.id)
 end
 
 local NOWHERE_PACKED = "\160"
@@ -179,10 +179,10 @@ function keep_outputs(record, op, declared)
   end
   local copies, short = {}, {}
   for i, output in ipairs(declared) do
-    local file, size, digest, short_digest = output[1], -1, "", ""
+    local file, _, size, digest, short_digest = output[1], "", -1, "", ""
     local place = written[file]
     if place then
-      size, digest, short_digest = op.outputs[place + 1], op.outputs[place + 2], op.outputs[place + 3]
+      _, size, digest, short_digest = unpack(op.outputs, place, place + 3)
       written[file] = nil
     end
     copies[i] = "\148" .. packed_string(file) .. (absent[file] and NOWHERE_PACKED or node)
@@ -194,7 +194,7 @@ function keep_outputs(record, op, declared)
   local packed = is_usual and concat(short) or pack_in_full(op, packed_copies, written)
   if #packed > OUTPUTS_BYTES_MAX then
     record.outputs = nil
-    later("HSET", key("outputs"), record.id, packed)
+    later("HSET", keys.outputs, record.id, packed)
   else
     record.outputs = packed
   end

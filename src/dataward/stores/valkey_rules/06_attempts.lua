@@ -90,6 +90,9 @@ end
 
 -- Change the state, and the shard's counts with it.
 local function move(record, to)
+  if to == record.state then
+    return
+  end
   local counts = shard.counts
   counts[record.state] = counts[record.state] - 1
   counts[to] = counts[to] + 1

@@ -9,25 +9,25 @@ end
 -- Nothing is left to say about the task; maybe nothing was.
 local function empty_outbox(record)
   if record.outbox_at then
-    later("ZREM", key(record.is_given and "given" or "full"), record.id)
+    later("ZREM", record.is_given and keys.given or keys.full, record.id)
     record.is_given, record.outbox_at = nil, nil
   end
 end
 
 local function fill_outbox(record, now)
   empty_outbox(record)
-  later("ZADD", key("full"), next_place(), record.id)
+  later("ZADD", keys.full, next_place(), record.id)
   record.outbox_at = now
 end
 
 local function give(record, until_when)
   empty_outbox(record)
-  later("ZADD", key("given"), next_place(), record.id)
+  later("ZADD", keys.given, next_place(), record.id)
   record.is_given, record.outbox_at = true, until_when
 end
 
 local function oldest_in(outbox)
-  local first = first_member(key(outbox))
+  local first = first_member(keys[outbox])
   return first and find_task(first)
 end
 

@@ -85,9 +85,9 @@ function rules.Submit(op)
     record = new_task(op)
     tasks[op.task] = record
     specs[op.task] = op.spec
-    later("HSET", key("specs"), op.task, op.spec)
+    later("HSET", keys.specs, op.task, op.spec)
     shard.counts.waiting = shard.counts.waiting + 1
-    later("RPUSH", key("submitted"), op.task)
+    later("RPUSH", keys.submitted, op.task)
     if op.again then
       shard.restored = shard.restored + 1
     end
@@ -129,13 +129,13 @@ local function why_not_begin(record, op, incarnation)
 end
 
 local function note_begun(attempt, task, now)
-  later("ZADD", key("begun"), next_place(), attempt)
-  later("HSET", key("begun_of"), attempt, packed_string(task) .. pack(now))
+  later("ZADD", keys.begun, next_place(), attempt)
+  later("HSET", keys.begun_of, attempt, packed_string(task) .. pack(now))
 end
 
 local function forget_begun(attempt)
-  later("ZREM", key("begun"), attempt)
-  later("HDEL", key("begun_of"), attempt)
+  later("ZREM", keys.begun, attempt)
+  later("HDEL", keys.begun_of, attempt)
 end
 
 function rules.Begin(op, now)
@@ -377,7 +377,7 @@ end
 -- Drop forgotten names from the front of the list, some at once. That is enough: tasks are
 -- forgotten in about the order they were submitted in.
 local function trim_submitted()
-  local submitted = key("submitted")
+  local submitted = keys.submitted
   flush(submitted)
   local listed = call("LLEN", submitted)
   if listed <= TRIM_TASKS or listed <= 2 * task_count() + TRIM_TASKS then
@@ -404,8 +404,8 @@ function rules.Forget(op)
   empty_outbox(record)
   shard.counts[record.state] = shard.counts[record.state] - 1
   tasks[op.task], specs[op.task] = false, nil
-  later("HDEL", key("specs"), op.task)
-  later("HDEL", key("outputs"), op.task)
+  later("HDEL", keys.specs, op.task)
+  later("HDEL", keys.outputs, op.task)
   if record.is_heard_apart or record.is_spread then
     call("DEL", key("heard", op.task), key("copies", op.task))
   end
@@ -501,7 +501,7 @@ function rules.AddCopies(op)
     local input = key("input", op.task)
     local added = add_copies(input, op.copies)
     if call("HINCRBY", input, "count", added) == added then
-      call("SADD", key("inputs"), op.task)
+      call("SADD", keys.inputs, op.task)
     end
   end
   return about(op.task, false)
@@ -517,7 +517,7 @@ function rules.DropCopies(op)
     local dropped = drop_copies(input, op.copies)
     if call("HINCRBY", input, "count", 0 - dropped) == 0 then
       call("DEL", input)
-      call("SREM", key("inputs"), op.task)
+      call("SREM", keys.inputs, op.task)
     end
   end
   return about(op.task, false)
@@ -529,7 +529,7 @@ end
 
 -- The unfinished tasks of one page. A page may be short: only the cursor -1 is the end.
 function rules.Recount(op)
-  local submitted = key("submitted")
+  local submitted = keys.submitted
   flush(submitted)
   local last = shard.forgotten + call("LLEN", submitted)
   local start = math.max(op.cursor, shard.forgotten)

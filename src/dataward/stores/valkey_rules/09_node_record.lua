@@ -42,7 +42,7 @@ end
 function find_node(id)
   local node = nodes[id]
   if node == nil then
-    local packed = call("HGET", key("nodes"), id)
+    local packed = call("HGET", keys.nodes, id)
     node = packed and unpack_node(id, packed)
     nodes[id], nodes_as_read[id] = node, packed
   end
@@ -90,7 +90,8 @@ local function unpack_stay(task, packed)
   end
   local ticket, is_held, seconds, entry, place = unpack_all(packed)
   return {
-    task = task, ticket = ticket, is_held = is_held, seconds = seconds, entry = entry, place = place,
+    task = task, ticket = ticket, is_held = is_held, seconds = seconds, entry = entry,
+    place = place,
   }
 end
 
@@ -99,8 +100,8 @@ function new_stays(entries)
   local stays = {}
   for i = 1, #entries, 4 do
     stays[#stays + 1] = {
-      task = entries[i], priority = entries[i + 1], seconds = entries[i + 2], entry = entries[i + 3],
-      ticket = next_ticket(),
+      task = entries[i], priority = entries[i + 1], seconds = entries[i + 2],
+      entry = entries[i + 3], ticket = next_ticket(),
     }
   end
   return stays
@@ -343,7 +344,7 @@ function write_nodes()
       write_stays(node)
     end
   end
-  call_with("HSET", key("nodes"), written)
+  call_with("HSET", keys.nodes, written)
 end
 
 end

@@ -6,7 +6,7 @@ local function list_lease(node)
   local due = math.max(node.lease_until, node.patrolled_until)
   if due < node.listed_until then
     node.listed_until = due
-    call("ZADD", key("leases"), due, node.id)
+    call("ZADD", keys.leases, due, node.id)
   end
 end
 

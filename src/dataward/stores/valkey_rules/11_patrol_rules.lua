@@ -28,7 +28,7 @@ end
 -- The tasks that nodes hold, or have queued, whose leases have run out: these are dead now. A node
 -- with neither is left as it is.
 local function find_orphans(op, now)
-  local found, room, leases = {}, op.limit, key("leases")
+  local found, room, leases = {}, op.limit, keys.leases
   while room > 0 do
     local first = call("ZRANGE", leases, 0, 0, "WITHSCORES")
     if not first[1] or tonumber(first[2]) >= now then
@@ -108,11 +108,11 @@ end
 local function find_suspects(op, now)
   local found = {}
   while #found < SUSPECTS_MAX do
-    local name = first_member(key("begun"))
+    local name = first_member(keys.begun)
     if not name then
       break
     end
-    local task, since = unpack_all(find_field(key("begun_of"), name))
+    local task, since = unpack_all(find_field(keys.begun_of, name))
     if since + op.suspect_seconds > now then
       break
     end

@@ -22,9 +22,8 @@ local function find_tools()
 end
 
 local function open_shard(tag, shards)
-  prefix = tag
-  keys, tasks, tasks_as_read, nodes, nodes_as_read, specs = {}, {}, {}, {}, {}, {}
-  pending = {}
+  set_keys(tag)
+  tasks, tasks_as_read, nodes, nodes_as_read, specs, pending = {}, {}, {}, {}, {}, {}
   read_shard(shards)
 end
 
@@ -55,8 +54,10 @@ local function read_ahead(runs)
       if run.type == "Begin" or run.type == "Commit" then
         read_specs(of_tasks)
       end
-    elseif run.columns.entries or run.columns.stays then
-      read_stays_of(of_nodes, run.columns.entries or run.columns.stays, run.columns.entries and 4 or 2)
+    elseif run.columns.entries then
+      read_stays_of(of_nodes, run.columns.entries, 4)
+    elseif run.columns.stays then
+      read_stays_of(of_nodes, run.columns.stays, 2)
     end
   end
 end
@@ -70,10 +71,13 @@ end
 
 -- Apply operations of one kind, in order, and add the pieces of their answers.
 local function apply_run(run, now, pieces)
-  local rule, columns, op = rules[run.type], run.columns, {}
+  local rule, names, columns, op = rules[run.type], {}, {}, {}
+  for name, values in pairs(run.columns) do
+    names[#names + 1], columns[#columns + 1] = name, values
+  end
   for i = 1, run.count do
-    for name, values in pairs(columns) do
-      op[name] = values[i]
+    for field = 1, #names do
+      op[names[field]] = columns[field][i]
     end
     local first, second, third, fourth = rule(op, now)
     pieces[#pieces + 1] = first
@@ -121,19 +125,19 @@ end
 -- Remove at most so many tasks, inputs and nodes each. Returns 0 once nothing of the shard is left.
 local function erase(tags, args)
   find_tools()
-  prefix, keys = tags[1], {}
+  set_keys(tags[1])
   local limit = tonumber(args[1])
-  local erased = call("LPOP", key("submitted"), limit) or {}
+  local erased = call("LPOP", keys.submitted, limit) or {}
   for _, task in ipairs(erased) do
     call("UNLINK", key("heard", task), key("copies", task))
   end
-  for _, input in ipairs(call("SPOP", key("inputs"), limit)) do
+  for _, input in ipairs(call("SPOP", keys.inputs, limit)) do
     erased[#erased + 1] = input
     call("UNLINK", key("input", input))
   end
-  for _, node in ipairs(call("HRANDFIELD", key("nodes"), limit)) do
+  for _, node in ipairs(call("HRANDFIELD", keys.nodes, limit)) do
     erased[#erased + 1] = node
-    call("HDEL", key("nodes"), node)
+    call("HDEL", keys.nodes, node)
     for _, name in ipairs({ "stays", "queue", "order", "again", "claimed" }) do
       call("UNLINK", key(name, node))
     end
@@ -141,8 +145,8 @@ local function erase(tags, args)
   if #erased > 0 then
     return 1
   end
-  for _, name in ipairs({ "tasks", "specs", "outputs", "full", "given", "begun", "begun_of", "leases" }) do
-    call("UNLINK", key(name))
+  for _, its_key in pairs(keys) do
+    call("UNLINK", its_key)
   end
   call("DEL", prefix)
   return 0
@@ -154,11 +158,11 @@ local function loose_ends(tags)
   find_tools()
   open_shard(tags[1])
   local ends = {
-    ["full outboxes"] = call("ZCARD", key("full")) + call("ZCARD", key("given")),
-    ["attempts to ask after"] = call("ZCARD", key("begun")),
+    ["full outboxes"] = call("ZCARD", keys.full) + call("ZCARD", keys.given),
+    ["attempts to ask after"] = call("ZCARD", keys.begun),
     ["attempts of tasks"] = 0,
     ["names of forgotten tasks"] = math.max(
-      call("LLEN", key("submitted")) - 2 * call("HLEN", key("tasks")) - TRIM_TASKS, 0
+      call("LLEN", keys.submitted) - 2 * call("HLEN", keys.tasks) - TRIM_TASKS, 0
     ),
     ["tasks queued"] = 0,
     ["tasks held"] = 0,
@@ -169,10 +173,10 @@ local function loose_ends(tags)
   local function add(name, count)
     ends[name] = ends[name] + count
   end
-  for _, packed in ipairs(call("HVALS", key("tasks"))) do
+  for _, packed in ipairs(call("HVALS", keys.tasks)) do
     add("attempts of tasks", count_attempts(unpack_task("", packed)))
   end
-  for _, id in ipairs(call("HKEYS", key("nodes"))) do
+  for _, id in ipairs(call("HKEYS", keys.nodes)) do
     local held_below = "(" .. string.format("%.0f", QUEUED)
     add("tasks queued", call("ZCARD", key("queue", id)))
     add("tasks held", call("ZCOUNT", key("order", id), 0, held_below))
