@@ -303,6 +303,9 @@ class Host:
         if not self.is_draining:
             present.setdefault(self._settings.node, self.as_member())
         self.present = sorted(present) or [self._settings.node]
+        for member in self.members:
+            if self.parts.gone.get(member.node, 0) > member.incarnation * INCARNATIONS:
+                del self.parts.gone[member.node]  # it was silent, and is back
         self._watch.follow(self.members)
         for here in self.here.values():
             here.members.become(self.present)
