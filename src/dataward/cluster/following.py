@@ -83,6 +83,9 @@ class Following:
         if not own.draining:
             present.setdefault(self._node, own)
         self.present = sorted(present) or [self._node]
+        for member in self.members:
+            if self._parts.gone.get(member.node, 0) > member.incarnation * INCARNATIONS:
+                del self._parts.gone[member.node]  # it was silent, and is back
         self._watch.follow(self.members)
         self._tree.follow(self.members)
         for here in self.here.values():

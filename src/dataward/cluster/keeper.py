@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from dataward.cluster.description import TaskList, unpacked
 from dataward.cluster.promise_renewal import PromiseRenewal, promise_event
+from dataward.cluster.result_copies import ResultCopies
 from dataward.cluster.run_here import HostParts, RunHere
 from dataward.model.answers import Standing, Tallied
 from dataward.model.events import NodeFacts, RunEnded, RunStarted, TaskSkipped
@@ -36,6 +37,7 @@ LOOK_SHARE = 0.03
 RETRY_SECONDS = 0.2  # if the store does not answer
 LOOK_SECONDS_MAX = 2.0
 SETTLE_SECONDS = 2.0
+COPY_LEASES = 3  # for which copies of results, and nodes that have the only one, are waited for
 UNSETTLED_MAX = 10
 
 
@@ -131,7 +133,8 @@ class Keeper:
             here.network.send(node, Stock(tuple(files)))
 
     async def _see_it_end(self, client: Client, tasks: TaskList) -> None:
-        """Wait until every task has ended, and say so in the registry."""
+        """Wait until every task has ended and has its copies, and say so in the registry."""
+        copies = self._result_copies(client)
         while True:
             counts: dict[TaskState, int] = {}
             for tally in await self._tallies(client):
@@ -141,7 +144,9 @@ class Keeper:
                 counts.get(end, 0)
                 for end in (TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED)
             )
-            if complete + failed + removed >= len(tasks.specs) and await self._is_settled():
+            has_ended = complete + failed + removed >= len(tasks.specs)
+            is_kept = has_ended and await copies.are_there(tasks.specs, self._here.now())
+            if is_kept and await self._is_settled():
                 break
             # In proportion to how long it has run: a short run is soon seen to have ended.
             pause = min(max(LOOK_SECONDS, LOOK_SHARE * self._here.now()), LOOK_SECONDS_MAX)
@@ -149,6 +154,21 @@ class Keeper:
         done = complete + len(tasks.skipped)
         self._here.emit(RunEnded(self._here.now(), done, failed, 0, 0, removed))
         await self._say_it_ended(ended_state(failed, removed))
+
+    def _result_copies(self, client: Client) -> ResultCopies:
+        here = self._here
+        assert here.orders is not None
+        assert here.network is not None
+        assert here.node is not None
+        return ResultCopies(
+            here.orders.copies,
+            frozenset(here.orders.wanted),
+            here.members,
+            client.store,
+            here.network.send,
+            here.node.run_again,
+            COPY_LEASES * self._parts.lease_seconds,
+        )
 
     async def _say_it_ended(self, state: RunState) -> None:
         while True:

@@ -433,7 +433,8 @@ class RunHere:
     def _have_copied(self, task: TaskId, results: list[OutputFile], copies: int) -> None:
         assert self.network is not None
         others = [node for node in self.members if node != self._parts.node]
-        stock = Stock(tuple(InputFile(f.id, f.size_bytes, task, f.digest) for f in results))
+        files = tuple(InputFile(f.id, f.size_bytes, task, f.digest) for f in results)
+        stock = Stock(files, keep=True)
         for node in self._parts.random.sample(others, min(copies, len(others))):
             self.network.send(node, stock)
 

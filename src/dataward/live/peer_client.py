@@ -16,7 +16,13 @@ from dataward.live.credentials import Credentials, Role
 from dataward.live.downloads import Downloads
 from dataward.live.file_frames import FileFrame, decoded_digests, encoded_digests, next_frame
 from dataward.live.node_server import mail_path
-from dataward.live.served_files import CHUNK_BYTES, FILES_PATH, SMALL_BYTES
+from dataward.live.served_files import (
+    CHUNK_BYTES,
+    FILES_PATH,
+    PROGRAM_HEADER,
+    PROGRAMS,
+    SMALL_BYTES,
+)
 from dataward.model.ids import NodeId
 from dataward.world import TransferFailed
 
@@ -47,6 +53,7 @@ class OpenedFile:
     size_bytes: int
     offset: int
     content: aiohttp.StreamReader
+    is_program: bool | None = None  # whether it is executable, as its task left it
 
 
 class PeerClient:
@@ -162,7 +169,16 @@ class PeerClient:
             length = response.content_length
             if length is None:
                 raise TransferFailed(f"{source} does not say how large {digest} is")
-            yield OpenedFile(start + length, start, response.content)
+            is_program = PROGRAMS.get(response.headers.get(PROGRAM_HEADER, ""))
+            yield OpenedFile(start + length, start, response.content, is_program)
+
+    async def is_program(self, source: NodeId, digest: str) -> bool | None:
+        """Whether the file was executable where it was made; None if the node does not know."""
+        try:
+            async with self._asked("HEAD", source, f"/{digest}") as response:
+                return PROGRAMS.get(response.headers.get(PROGRAM_HEADER, ""))
+        except (*BROKEN, TransferFailed):
+            return None
 
     async def fetch_batch(
         self, source: NodeId, digests: Sequence[str]

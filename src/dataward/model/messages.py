@@ -37,10 +37,12 @@ class Stock(msgspec.Struct, frozen=True, tag="stock"):
     """Bring these files in while nothing else is being brought in: tasks here will read them.
 
     ``for_good`` if the node that has them leaves: then at once, and none of them is evicted.
+    ``keep`` if somebody counts on a second copy: copies may be evicted for them, but they are not.
     """
 
     files: tuple[InputFile, ...]
     for_good: bool = False
+    keep: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):

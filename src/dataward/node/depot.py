@@ -278,18 +278,19 @@ class Depot:
                 self.is_quiet.set()
             arrival.set()
 
-    async def stock(self, file: InputFile, *, for_good: bool = False) -> None:
+    async def stock(self, file: InputFile, *, for_good: bool = False, keep: bool = False) -> None:
         """Bring in a file that no task has asked for yet, if it can be had and there is room.
 
         No other file is evicted for it. A file that is here ``for_good`` is kept as those that were
-        made here are: it may be the only copy that is left. So it comes before all others.
+        made here are: it may be the only copy that is left. So it comes before all others. One that
+        is to be kept, since somebody counts on a second copy, has time, and copies may make room.
         """
         urgency = -inf if for_good else inf
         if self.settings.caching and file.id not in self._held:
             with suppress(InputLost, TransferFailed, DiskFull):
                 sources = await self._fetcher.sources([file], ())
-                await self._fetch(urgency, file, sources[file.id], may_evict=False)
-        if for_good and file.id in self._held:
+                await self._fetch(urgency, file, sources[file.id], may_evict=keep)
+        if (for_good or keep) and file.id in self._held:
             self._held[file.id].keep()
             self._copies.pop(file.id, None)
 

@@ -1,6 +1,6 @@
 """The node: its components, joined over one world."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import (
@@ -220,9 +220,13 @@ class Node:
             if message.for_good:
                 self._stocker.take_over(message.files)
             else:
-                self._stocker.stock(message.files)
+                self._stocker.stock(message.files, keep=message.keep)
         else:
             self._mover.on_message(message)
+
+    async def run_again(self, generations: Mapping[TaskId, int]) -> None:
+        """Have complete tasks run again, each unless it has ended once more since."""
+        await self._placer.reopen(generations)
 
     def _stop(self, message: Stop) -> None:
         """Drop a queued task that has ended elsewhere, or cancel the attempt at it."""
