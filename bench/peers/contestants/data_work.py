@@ -81,8 +81,12 @@ def made(number: int, size_bytes: int) -> Any:
 
 
 def read(*objects: Any) -> int:
-    """How many bytes there were; every page of each object is looked at."""
-    return sum(len(each) + 0 * int(each[::PAGE_BYTES].max()) for each in objects)
+    """How many bytes there were; all of them are looked at, as `wc -l` looks at those of files."""
+    import numpy
+
+    largest = [each[: len(each) // 8 * 8].view(numpy.int64).max() for each in objects]
+    assert len(largest) == len(objects)
+    return sum(map(len, objects))
 
 
 class DataPeer(NamedTuple):
