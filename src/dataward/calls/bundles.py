@@ -28,7 +28,7 @@ class BundleSettings:
     growth: int = 8  # at most this many times as many calls of one function as ever came back
     calls_max: int = TICKETS_MAX
     ahead: int = 2  # bundles for each slot: one runs, one is on its way
-    looks_max: int = 32  # calls of each node that are looked at for those with values nearby
+    looks_max: int = 64  # calls of each node that are looked at for those with values nearby
 
 
 class Pace:
