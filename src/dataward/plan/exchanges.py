@@ -70,7 +70,9 @@ class _Exchange:
         self._group = group
         self._inputs = [workflow.inputs.row(task).tolist() for task in group]
         self._nodes: NDArray[np.int32] = schedule.nodes[group]  # a copy
-        self._used = np.unique(self._nodes)  # they stay the same
+        # Which nodes are used how often stays the same.
+        self._used, counts = np.unique(self._nodes, return_counts=True)
+        self._firsts = np.concatenate(([0], np.cumsum(counts)[:-1]))
         self._slots = np.array(group)  # whose times each task has
         files = sorted({file for row in self._inputs for file in row})
         self._sizes: dict[int, Seconds] = {}  # 0 where a file is anyway
@@ -115,19 +117,18 @@ class _Exchange:
 
     def _best_pair(self) -> tuple[int, int] | None:
         """The two whose exchange saves most, as if they had no file in common."""
-        nodes = self._used
-        best = np.full((len(nodes), len(nodes)), -np.inf)
-        who = np.zeros(best.shape, dtype=np.int64)
-        for row, node in enumerate(nodes.tolist()):
-            members = np.flatnonzero(self._nodes == node)
-            gains = self._gains[np.ix_(members, nodes)]
-            first = gains.argmax(axis=0)
-            best[row], who[row] = gains[first, np.arange(len(nodes))], members[first]
+        order = np.argsort(self._nodes, kind="stable")
+        best = np.maximum.reduceat(self._gains[np.ix_(order, self._used)], self._firsts, axis=0)
         both = best + best.T
-        one, other = divmod(int(both.argmax()), len(nodes))
+        one, other = divmod(int(both.argmax()), len(self._used))
         if not both[one, other] > LEAST_BYTES:
             return None
-        return int(who[one, other]), int(who[other, one])
+        at_nodes = np.split(order, self._firsts[1:])
+        return self._gaining(at_nodes[one], other), self._gaining(at_nodes[other], one)
+
+    def _gaining(self, tasks: NDArray[np.int64], place: int) -> int:
+        """The one of these tasks that gains most at a node."""
+        return int(tasks[self._gains[tasks, self._used[place]].argmax()])
 
     def _exchange(self, one: int, other: int) -> int:
         """Exchange two tasks if it saves bytes. Returns how many inputs were looked at."""
