@@ -28,7 +28,8 @@ class Spent(NamedTuple):
     """So far; or, if subtracted, between two moments."""
 
     store_calls: int
-    server_seconds: float
+    function_seconds: float  # of the store's functions, by the clock
+    server_seconds: float  # of the store's servers, on their processors
     messages: int
     letters: int  # requests from node to node that had messages in them
     cpu_seconds: float  # of nodes, servers and this process
@@ -67,7 +68,7 @@ class Lab:
         return asyncio.run(self._spent())
 
     async def _spent(self) -> Spent:
-        calls, server_seconds = self._server_spent()
+        store = self._server_spent()
         messages = letters = 0
         async with self.visitor() as visitor:
             members = (await visitor.cluster()).members
@@ -76,19 +77,21 @@ class Lab:
             async with Visitor(access, [member.address]) as visitor:
                 sent = (await visitor.cluster()).sent
                 messages, letters = messages + sent.messages, letters + sent.letters
-        return Spent(calls, server_seconds, messages, letters, cpu_seconds(self._processes()))
+        return Spent(*store, messages, letters, cpu_seconds(self._processes()))
 
     def _servers(self) -> list[StoreServer]:
         return LocalStore.servers(self.laptop.store)
 
-    def _server_spent(self) -> tuple[int, float]:
-        """How many functions the store's servers were called for, and the time they took."""
-        calls = microseconds = 0
+    def _server_spent(self) -> tuple[int, float, float]:
+        """How many functions the store's servers were called for, their time, and all their CPU."""
+        calls, microseconds, cpu = 0, 0, 0.0
         for server in self._servers():
             told = server.told("INFO", "commandstats").get("cmdstat_fcall", "calls=0,usec=0")
             numbers = dict(each.split("=") for each in told.split(","))
             calls, microseconds = calls + int(numbers["calls"]), microseconds + int(numbers["usec"])
-        return calls, microseconds / 1e6
+            used = server.told("INFO", "cpu")
+            cpu += float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+        return calls, microseconds / 1e6, cpu
 
     def _processes(self) -> list[psutil.Process]:
         """This one, and those of nodes and servers."""

@@ -85,10 +85,11 @@ def _table(name: str) -> Table:
         "servers",
         "a second",
         "store calls",
-        "server µs",
+        "µs in functions",
+        "server CPU µs",
         "messages",
-        "requests with them",
-        "CPU µs",
+        "requests",
+        "all CPU µs",
     ):
         table.add_column(column, justify="right")
     return table
@@ -102,6 +103,7 @@ def _add_row(table: Table, setting: Setting, seconds: float, spent: Spent) -> No
         f"{setting.shards}",
         f"{tasks / seconds:,.0f}",
         f"{spent.store_calls / tasks:.3f}",
+        f"{1e6 * spent.function_seconds / tasks:.1f}",
         f"{1e6 * spent.server_seconds / tasks:.1f}",
         f"{spent.messages / tasks:.3f}",
         f"{spent.letters / tasks:.3f}",

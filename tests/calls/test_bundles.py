@@ -204,15 +204,18 @@ def test_those_that_are_gone_are_passed_over():
 class Places:
     """Values are at the nodes that calls prefer and ``at`` others; they take 5 s to any other."""
 
-    def __init__(self, homes, at=None):
+    def __init__(self, homes, at=None, also=None):
         self.homes = homes
         self.at = at or {}
+        self.also = also or {}  # seconds to bring the rest of what a call needs, to any node
 
     def preferred_of(self, item):
         home = self.homes.get(item.number)
         return PreferredNode(home, 5.0) if home else None
 
     def moving_seconds(self, item, node):
+        if item.number in self.also:
+            return self.also[item.number]
         is_here = self.homes[item.number] == node or node in self.at.get(item.number, ())
         return 0.0 if is_here else 5.0
 
@@ -281,3 +284,12 @@ def test_calls_whose_values_have_been_copied_to_a_node_are_made_there_first():
 
     assert taken == [9, 3, 13]
     assert bundler.waiting() == 11
+
+
+def test_calls_that_need_nothing_from_elsewhere_come_first_at_their_own_node():
+    also = {0: 2.0, 1: 1.0, 3: 0.5}
+    bundler = lined_up(range(5), Places(dict.fromkeys(range(5), "n1"), also=also), 1.0, Clock())
+
+    taken = [number for _ in range(5) for number in next_numbers(bundler, "n1")]
+
+    assert taken == [2, 4, 3, 1, 0]

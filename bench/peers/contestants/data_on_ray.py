@@ -31,7 +31,7 @@ def ray_of(work: DataWork) -> Iterator[DataPeer]:
         cluster.add_node(**each)
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, log_to_driver=False)
-    remote = {f: ray.remote(f) for f in (data_work.made, data_work.read)}
+    remote = {f: ray.remote(f) for f in data_work.FUNCTIONS}
     yield DataPeer(lambda f, *args: remote[f].remote(*args), ray.get)
     ray.shutdown()
     cluster.shutdown()

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 MB = 1_000_000
 PAGE_BYTES = 4096
-WARM_UP_CALLS = 8  # for each node
+WARM_UP_CALLS = 4  # for each node
+WARM_UP_SECONDS = 0.1  # of each, so that all nodes have some
 
 
 class DataWork(NamedTuple):
@@ -72,6 +73,14 @@ WORK: dict[str, Callable[[int], DataWork]] = {f.__name__: f for f in (locality, 
 # --- what is called -------------------------------------------------------------------------------
 
 
+def warmed_up(number: int) -> Any:
+    """A small object, by a process that has imported all it needs."""
+    import numpy
+
+    sleep(WARM_UP_SECONDS)
+    return numpy.full(PAGE_BYTES, number, dtype=numpy.uint8)
+
+
 def made(number: int, size_bytes: int) -> Any:
     """An object unlike all others, as somebody who computes has it."""
     import numpy
@@ -81,8 +90,15 @@ def made(number: int, size_bytes: int) -> Any:
 
 
 def read(*objects: Any) -> int:
-    """How many bytes there were; every page of each object is looked at."""
-    return sum(len(each) + 0 * int(each[::PAGE_BYTES].max()) for each in objects)
+    """How many bytes there were; all of them are looked at, as `wc -l` looks at those of files."""
+    import numpy
+
+    largest = [each[: len(each) // 8 * 8].view(numpy.int64).max() for each in objects]
+    assert len(largest) == len(objects)
+    return sum(map(len, objects))
+
+
+FUNCTIONS = (warmed_up, made, read)
 
 
 class DataPeer(NamedTuple):
@@ -175,7 +191,7 @@ def main(open_peer: Callable[[DataWork], AbstractContextManager[DataPeer]]) -> N
     """Does the work that the command line names, on a peer that is up and warm."""
     work = WORK[sys.argv[1]](int(sys.argv[2]))
     with open_peer(work) as peer:
-        warm = [peer.submit(made, i, PAGE_BYTES) for i in range(WARM_UP_CALLS * work.nodes)]
+        warm = [peer.submit(warmed_up, i) for i in range(WARM_UP_CALLS * work.nodes)]
         list(peer.gather([peer.submit(read, each) for each in warm]))
         del warm
         wait_for_calm()

@@ -28,7 +28,7 @@ class BundleSettings:
     growth: int = 8  # at most this many times as many calls of one function as ever came back
     calls_max: int = TICKETS_MAX
     ahead: int = 2  # bundles for each slot: one runs, one is on its way
-    strays_max: int = 32  # calls of each other node that a slot without work looks at
+    looks_max: int = 64  # calls of each node that are looked at for those with values nearby
 
 
 class Pace:
@@ -204,7 +204,7 @@ class Bundler:
         own = self.at_home.get(node)
         if own is not None and own.calls:
             own.moved_on_at = self.now()
-            return self._drafted(own.calls).items
+            return self._nearest(own.calls, node).items
         if self.ready:
             return self._drafted(self.ready).items
         strays = self._strays(node)
@@ -226,6 +226,28 @@ class Bundler:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
         return draft
 
+    def _nearest(self, line: "deque[Item]", node: str) -> BundleDraft:
+        """Calls of a node's own line, first those for which nothing need be brought there."""
+        share = ceil(len(line) / (self.slots * self.settings.ahead))
+        draft, aside = BundleDraft(self.settings), list[Item]()
+        while line and share > 0 and draft.has_room_for(line[0]):
+            if len(aside) == self.settings.looks_max:
+                break
+            item = line.popleft()
+            if item.gone:
+                continue
+            if self.places.moving_seconds(item, node):
+                aside.append(item)
+            else:
+                share -= 1
+                _take(item, draft)
+        if aside and not draft.items:
+            least = min(aside, key=lambda item: self.places.moving_seconds(item, node))
+            aside.remove(least)
+            _take(least, draft)
+        line.extendleft(reversed(aside))
+        return draft
+
     def _strays(self, node: str) -> "deque[Item]":
         """Calls out of other nodes' lines, from the ends, where calls wait longest.
 
@@ -240,7 +262,7 @@ class Bundler:
             return deque()
         least = min(seconds for seconds, _ in found)
         chosen = [item for seconds, item in found if seconds == least][: 1 if least else None]
-        looks = self.settings.strays_max
+        looks = self.settings.looks_max
         for line in self.at_home.values():
             looked_at = [line.calls.pop() for _ in range(min(len(line.calls), looks))]
             line.calls.extend(item for item in reversed(looked_at) if item not in chosen)
@@ -251,7 +273,7 @@ class Bundler:
     ) -> Iterable[tuple[float, Item]]:
         """Calls of another node's line, and how long it takes to bring what they need here."""
         last, stuck_seconds = len(line.calls) - 1, self.now() - line.moved_on_at
-        for back in range(min(last + 1, self.settings.strays_max)):
+        for back in range(min(last + 1, self.settings.looks_max)):
             item = line.calls[last - back]
             seconds = self.places.moving_seconds(item, node)
             waits_seconds = (last - back) * item.pace.seconds / max(slots, 1)

@@ -17,8 +17,8 @@ from dataward.plan.costs import Costs
 from dataward.plan.kinds import kinds_of
 from dataward.plan.schedule import Schedule
 
-# So many gains are worked out at most, for one task and all nodes each: about a second.
-GAINS_MAX = 100_000
+# So many inputs of tasks, and nodes of a group, are looked at in all: about a second.
+INPUTS_MAX = 50_000
 CELLS_MAX = 50_000  # tasks of a group, times nodes
 LEAST_BYTES = 0.5  # what is saved is a sum of roots, which are not exact
 
@@ -30,7 +30,7 @@ def with_fewer_moves(costs: Costs, platform: Platform, schedule: Schedule) -> Sc
     groups are left as they are, and the work is bounded: a schedule need not be the best of all.
     To let first tasks exchange their places as well brought nothing, once the last ones had.
     """
-    budget = GAINS_MAX
+    budget = INPUTS_MAX
     for group in _groups(costs, platform, schedule):
         if len(group) * len(costs.cores) <= CELLS_MAX and budget > 0:
             exchange = _Exchange(costs, schedule, group)
@@ -70,6 +70,9 @@ class _Exchange:
         self._group = group
         self._inputs = [workflow.inputs.row(task).tolist() for task in group]
         self._nodes: NDArray[np.int32] = schedule.nodes[group]  # a copy
+        # Which nodes are used how often stays the same.
+        self._used, counts = np.unique(self._nodes, return_counts=True)
+        self._firsts = np.concatenate(([0], np.cumsum(counts)[:-1]))
         self._slots = np.array(group)  # whose times each task has
         files = sorted({file for row in self._inputs for file in row})
         self._sizes: dict[int, Seconds] = {}  # 0 where a file is anyway
@@ -86,19 +89,23 @@ class _Exchange:
         self._times = np.zeros(0)  # by the number of readers, how often a file is said to be moved
 
     def run(self, budget: int) -> int:
-        """How many gains were worked out; at most some more than the budget."""
+        """How many inputs and nodes were looked at; at most some more than the budget."""
         readers = np.arange(len(self._schedule.nodes) + 2)
-        worked_out = 0
+        looked_at = 0
         for self._times in (np.sqrt(readers), np.minimum(readers, 1.0)):
-            worked_out += self._work_out(range(len(self._group)))
-            while worked_out < budget and (pair := self._best_pair()) is not None:
-                worked_out += self._exchange(*pair)
-        return worked_out
+            looked_at += self._work_out(range(len(self._group)))
+            while looked_at < budget and (pair := self._best_pair()) is not None:
+                looked_at += len(self._used) + self._exchange(*pair)
+        return looked_at
 
     def _work_out(self, tasks: Iterable[int]) -> int:
-        """Work out how many bytes it saves to have each of these tasks at each node."""
-        count, times = 0, self._times
-        for count, task in enumerate(tasks, 1):  # noqa: B007
+        """Work out how many bytes it saves to have each of these tasks at each node.
+
+        Returns how many inputs they have.
+        """
+        looked_at, times = 0, self._times
+        for task in tasks:
+            looked_at += len(self._inputs[task])
             node, gains = self._nodes[task], np.zeros(self._gains.shape[1])
             for file in self._inputs[task]:
                 readers, sizes = self._readers[file], self._sizes[file]
@@ -106,34 +113,33 @@ class _Exchange:
                 gains += sizes[node] * (times[readers[node]] - times[readers[node] - 1])
             gains[node] = -np.inf
             self._gains[task] = gains
-        return count
+        return looked_at
 
     def _best_pair(self) -> tuple[int, int] | None:
         """The two whose exchange saves most, as if they had no file in common."""
-        nodes = np.unique(self._nodes)
-        best = np.full((len(nodes), len(nodes)), -np.inf)
-        who = np.zeros(best.shape, dtype=np.int64)
-        for row, node in enumerate(nodes.tolist()):
-            members = np.flatnonzero(self._nodes == node)
-            gains = self._gains[np.ix_(members, nodes)]
-            first = gains.argmax(axis=0)
-            best[row], who[row] = gains[first, np.arange(len(nodes))], members[first]
+        order = np.argsort(self._nodes, kind="stable")
+        best = np.maximum.reduceat(self._gains[np.ix_(order, self._used)], self._firsts, axis=0)
         both = best + best.T
-        one, other = divmod(int(both.argmax()), len(nodes))
+        one, other = divmod(int(both.argmax()), len(self._used))
         if not both[one, other] > LEAST_BYTES:
             return None
-        return int(who[one, other]), int(who[other, one])
+        at_nodes = np.split(order, self._firsts[1:])
+        return self._gaining(at_nodes[one], other), self._gaining(at_nodes[other], one)
+
+    def _gaining(self, tasks: NDArray[np.int64], place: int) -> int:
+        """The one of these tasks that gains most at a node."""
+        return int(tasks[self._gains[tasks, self._used[place]].argmax()])
 
     def _exchange(self, one: int, other: int) -> int:
-        """Exchange two tasks if it saves bytes. Returns how many gains were worked out again."""
+        """Exchange two tasks if it saves bytes. Returns how many inputs were looked at."""
         files = list(dict.fromkeys((*self._inputs[one], *self._inputs[other])))
         before = self._moved_bytes(files)
         self._swap(one, other)
         if self._moved_bytes(files) >= before - LEAST_BYTES:
             self._swap(one, other)  # what one brings along the other took away
             self._gains[one, self._nodes[other]] = -np.inf
-            return 1
-        return self._work_out(
+            return len(files)
+        return len(files) + self._work_out(
             dict.fromkeys(task for file in files for task in self._readers_in_group[file])
         )
 
