@@ -31,7 +31,7 @@ def drain_command(
         await visitor.cluster()
         await visitor.drain(NodeId(node))
 
-    visit(access, contacts, drain)
+    visit(access, contacts, drain, role="submit")
     if json:
         print_json({"node": node, "state": "draining"})
     else:

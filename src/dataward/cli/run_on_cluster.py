@@ -53,7 +53,7 @@ def run_on_cluster(
         cores = [member.cores for member in visitor.members.values()]
         return RunEnd(ending_of(record, len(cores), max(cores, default=1)), str(file))
 
-    return visit(access, contacts, work)
+    return visit(access, contacts, work, role="submit")
 
 
 def _say_it_goes_on(name: str, access: Path) -> None:
