@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from valkey.crc import key_slot
 
-from dataward.errors import FormatError
+from dataward.errors import FormatError, SettingError
 from dataward.model.members import ClusterRun, Member, RunState
 from dataward.stores.connection import Connection, connect
 from dataward.stores.registry import Registry
@@ -239,6 +240,23 @@ def test_what_is_no_run_is_refused_on_reading(play, registry, connection):
 
     with pytest.raises(FormatError, match="ClusterRun that cannot be read"):
         play(registry.runs())
+
+
+def test_two_runs_cannot_have_one_name(play, registry):
+    first = play(registry.add_run(a_run("r")))
+
+    with pytest.raises(SettingError, match="a run called r already"):
+        play(registry.add_run(replace(a_run("r"), description="cd" * 32)))
+
+    assert play(registry.runs()) == [first]
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a b", "A", "a/b", "x" * 81])
+def test_a_name_that_could_be_a_path_is_refused(play, registry, name: str):
+    with pytest.raises(SettingError, match="cannot be called"):
+        play(registry.add_run(a_run(name)))
+
+    assert play(registry.runs()) == []
 
 
 # --- news ----------------------------------------------------------------------------------------

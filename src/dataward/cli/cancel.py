@@ -34,7 +34,7 @@ def cancel_command(
 
     console = stdout_console()
     if not tasks:
-        ended = visit(access, contacts, lambda visitor: visitor.cancel(run))
+        ended = visit(access, contacts, lambda visitor: visitor.cancel(run), run=run, role="submit")
         if json:
             print_json({"run": ended.name, "state": ended.state.value})
         else:
@@ -44,7 +44,9 @@ def cancel_command(
             raise SystemExit(ExitCode.FAILED)
         return
     named = [TaskId(task) for task in tasks]
-    removed = visit(access, contacts, lambda visitor: visitor.remove(run, named))
+    removed = visit(
+        access, contacts, lambda visitor: visitor.remove(run, named), run=run, role="submit"
+    )
     if json:
         print_json([{"task": one.task, "state": one.state.value} for one in removed])
     for one in () if json else removed:

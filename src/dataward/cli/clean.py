@@ -1,5 +1,6 @@
 """``dataward clean``: frees disk space by removing what runs have left behind."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -75,9 +76,9 @@ def _clean_in_cluster(
     if all_ or dry_run:
         raise SettingError("--all and --dry-run are for run directories, not for a cluster's runs")
 
-    async def clean(visitor: Visitor) -> None:
-        for run in runs:
-            await visitor.clean(run)
-            stdout_console().print(f"{visible(run)}: removed", soft_wrap=True)
+    async def clean(visitor: Visitor, run: str) -> None:
+        await visitor.clean(run)
+        stdout_console().print(f"{visible(run)}: removed", soft_wrap=True)
 
-    visit(access, contacts, clean)
+    for name in runs:
+        visit(access, contacts, partial(clean, run=name), run=name, role="submit")

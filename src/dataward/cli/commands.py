@@ -40,7 +40,7 @@ COMMANDS = {
     "events": "Write a cluster run's events as one list.",
 }
 
-_ABOUT = """Runs workflows close to their data.
+ABOUT = """Runs workflows close to their data.
 
 Start here:
 
@@ -58,7 +58,7 @@ def run(words: Sequence[str]) -> None:
     if not words or words[0] in HELP:
         from dataward.cli.help_text import page_of_all
 
-        print(page_of_all(_ABOUT, COMMANDS, _CODES))
+        print(page_of_all(ABOUT, COMMANDS, _CODES))
     elif words[0] == "--version":
         print(f"dataward {__version__}")
     elif " ".join(words[:2]) in COMMANDS:

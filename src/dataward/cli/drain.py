@@ -14,7 +14,8 @@ def drain_command(
 ) -> None:
     """Let a node finish the tasks that run there, hand over the files that others need, and end.
 
-    It returns at once; `dataward nodes` lists the node until it has left.
+    It returns at once; `dataward nodes` lists the node until it has left. Results of runs that have
+    ended stay in its depot: fetch them first, or have runs keep more copies of them.
 
     Examples:
 
@@ -30,7 +31,7 @@ def drain_command(
         await visitor.cluster()
         await visitor.drain(NodeId(node))
 
-    visit(access, contacts, drain)
+    visit(access, contacts, drain, role="submit")
     if json:
         print_json({"node": node, "state": "draining"})
     else:

@@ -28,7 +28,7 @@ def events_command(
     from dataward.cli.visiting import visit
     from dataward.cluster.mirror import written_events
 
-    count = visit(access, contacts, lambda visitor: written_events(visitor, run, output))
+    count = visit(access, contacts, lambda visitor: written_events(visitor, run, output), run=run)
     if json:
         print_json({"file": encodable(output), "events": count})
         return

@@ -42,7 +42,7 @@ def fetch_command(
     async def bring(visitor: Visitor) -> Fetched:
         return await fetched(visitor, run, files or (), place)
 
-    got = visit(access, contacts, bring)
+    got = visit(access, contacts, bring, run=run)
     if json:
         missing = list(got.missing)
         print_json(

@@ -49,7 +49,12 @@ def run_named(
 
     with TemporaryDirectory(prefix="dataward-") as place, ExitStack() as stack:
         path, tasks = Path(place) / name, [TaskId(task) for task in logs_of]
-        yield visit(access, contacts, lambda visitor: mirrored(visitor, name, path, stack, tasks))
+        yield visit(
+            access,
+            contacts,
+            lambda visitor: mirrored(visitor, name, path, stack, tasks),
+            run=name,
+        )
 
 
 def _latest_here() -> RunRecord:

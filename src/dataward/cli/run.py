@@ -118,6 +118,7 @@ def run_command(
         stdout_console,
     )
     from dataward.cli.run_watcher import RunWatcher
+    from dataward.cli.time_limit import time_limit_seconds
     from dataward.cli.visiting import on_this_machine
     from dataward.errors import SettingError
     from dataward.formats.read import read_workflow
@@ -136,7 +137,7 @@ def run_command(
         replace=replace,
         resume=resume,
         retries=retries,
-        time_limit_seconds=_time_limit_seconds(time_limit),
+        time_limit_seconds=time_limit_seconds(time_limit),
         wrap=wrap or (),
         track_programs=track_programs,
         strategy=strategy,
@@ -270,17 +271,6 @@ def _exit_as(state: "RunState") -> None:
         raise SystemExit(ExitCode.FAILED)
     if state in (RunState.PARTIAL, RunState.CANCELLED):
         raise SystemExit(ExitCode.PARTIAL)
-
-
-def _time_limit_seconds(text: str) -> float:
-    """The time that a task may take; 0 if nothing is said, which means no limit."""
-    from dataward.errors import SettingError
-    from dataward.model.quantities import parse_seconds
-
-    seconds = parse_seconds(text) if text else 0.0
-    if text and not seconds:
-        raise SettingError("--time-limit 0 would leave tasks no time; leave it out for no limit")
-    return seconds
 
 
 def _words(**options: object) -> list[str]:

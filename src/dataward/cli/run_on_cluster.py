@@ -55,7 +55,7 @@ def run_on_cluster(
         ending = ending_of(record, len(cores), max(cores, default=1))
         return RunEnd(ending, str(file), answer=answer)
 
-    return visit(access, contacts, work)
+    return visit(access, contacts, work, role="submit")
 
 
 def _say_it_goes_on(name: str, access: Path) -> None:

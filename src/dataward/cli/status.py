@@ -30,7 +30,7 @@ def status_command(
         names = [run] if run else [one.name for one in facts.runs]
         return [await visitor.run(name) for name in names]
 
-    found = visit(access, contacts, look)
+    found = visit(access, contacts, look, run=run or None)
     if json:
         print_json([facts_as_json(one) for one in found])
         return

@@ -1,6 +1,7 @@
 """Submits a workflow for a command, and says what was submitted."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from dataward.cli.promise_words import promise_as_json
 from dataward.cluster.finding_inputs import cache_directory
 from dataward.cluster.submitting import SubmitRequest, SubmittedRun, Submitter
 from dataward.cluster.visitor import Visitor
+from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
+from dataward.model.members import RUN_NAME
 from dataward.model.quantities import show_bytes
 
 
@@ -18,6 +21,10 @@ async def submitted(
     visitor: Visitor, file: Path, request: SubmitRequest, *, quiet: bool
 ) -> SubmittedRun:
     """The submission of a workflow's file, with its progress on a terminal."""
+    if request.name and not re.fullmatch(RUN_NAME, request.name):
+        raise SettingError(
+            f"a run cannot be called {request.name!r}; --name takes small letters, digits and -"
+        )
     with reading_file(file):
         workflow = read_workflow(file)
     print_warnings(workflow, str(file))

@@ -69,11 +69,11 @@ def submit_command(
     from dataward.cli.deadline_option import deadline_given
     from dataward.cli.output import print_json, stdout_console
     from dataward.cli.submission import submission_as_json, submitted, words_about
+    from dataward.cli.time_limit import time_limit_seconds
     from dataward.cli.visiting import visit
     from dataward.cli.watching import watch_to_end
     from dataward.cluster.submitting import SubmitRequest
     from dataward.model.parameters import parse_parameters
-    from dataward.model.quantities import parse_seconds
 
     request = SubmitRequest(
         targets=targets or (),
@@ -85,14 +85,17 @@ def submit_command(
         strategy=strategy,
         settings=set_ or (),
         retries=retries,
-        time_limit_seconds=parse_seconds(time_limit) if time_limit else 0.0,
+        time_limit_seconds=time_limit_seconds(time_limit),
         fresh=fresh,
         copies=copies,
         name=name,
         deadline=deadline_given(deadline, best_effort),
     )
     submission: SubmittedRun = visit(
-        access, contacts, lambda visitor: submitted(visitor, file, request, quiet=quiet or json)
+        access,
+        contacts,
+        lambda visitor: submitted(visitor, file, request, quiet=quiet or json),
+        role="submit",
     )
     if json and not wait:
         print_json(submission_as_json(submission))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -36,17 +37,28 @@ def visit(
     access: Path | None,
     contacts: Sequence[str] | None,
     work: "Callable[[Visitor], Awaitable[T]]",
+    *,
+    run: str | None = None,
+    role: str = "read",
 ) -> T:
-    """What the work comes to, which may ask the cluster. Raises ClusterError, SettingError."""
+    """What the work comes to, which may ask the cluster. Raises ClusterError, SettingError.
+
+    ``run`` is the name of the run that it is about, and ``role`` what the access must be for.
+    """
     try:
         from dataward.cluster.access import contacts_for, read_access
-        from dataward.cluster.visitor import Visitor
+        from dataward.cluster.visitor import ClusterError, Visitor
+        from dataward.model.members import RUN_NAME
     except ImportError as error:
         raise needs_extra(error) from error
     path = access_path(access)
     known = read_access(path)
     if known.role == "node":
         raise SettingError(f"{path} is a node's; use submit.access or read.access")
+    if role == "submit" and known.role != role:
+        raise SettingError(f"with {path} one may only look; this takes submit.access")
+    if run is not None and not re.fullmatch(RUN_NAME, run):
+        raise ClusterError(f"no run is called {run!r}")
 
     async def visited() -> T:
         async with Visitor(known, [*(contacts or ()), *contacts_for(path, known)]) as visitor:

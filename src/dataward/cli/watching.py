@@ -29,7 +29,9 @@ def watch_to_end(
     access: Path | None, contacts: Sequence[str] | None, name: str, *, json: bool, quiet: bool
 ) -> None:
     """Watch a run until it has ended, say how, and exit accordingly."""
-    facts = visit(access, contacts, lambda visitor: watched(visitor, name, quiet=quiet or json))
+    facts = visit(
+        access, contacts, lambda visitor: watched(visitor, name, quiet=quiet or json), run=name
+    )
     if json:
         print_json(facts_as_json(facts))
     else:

@@ -21,12 +21,12 @@ from dataward.live.refusals import Refusals
 from dataward.live.routes import Handler, Route, go_ahead, no_answer_yet
 from dataward.live.served_files import FileSettings, Find, ServedFiles, Taken
 from dataward.model.ids import NodeId
+from dataward.model.members import RUN_NAME as RUN_NAME
 from dataward.model.messages import Message
 from dataward.world import Queue
 
 __all__ = ["Mail", "NodeServer", "Route", "ServerSettings", "decoded_mail", "mail_path"]
 
-RUN_NAME = "[a-z0-9-]{1,80}"
 NODES_ONLY = frozenset({Role.NODE})
 
 Mailbox = Callable[[str], Queue[Message] | None]

@@ -5,7 +5,9 @@ import msgspec
 from dataward.model.ids import NodeId
 from dataward.model.states import RunState
 
-__all__ = ["ClusterRun", "Member", "RunPromise", "RunState"]
+__all__ = ["RUN_NAME", "ClusterRun", "Member", "RunPromise", "RunState"]
+
+RUN_NAME = "[a-z0-9-]{1,80}"  # it is part of paths, in requests and on disks
 
 
 class Member(msgspec.Struct, frozen=True):

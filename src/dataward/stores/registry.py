@@ -4,6 +4,7 @@ Everything here can be told again by the hosts, should a server forget it. What 
 do is left to the run's own store.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -12,9 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dataward.errors import FormatError
+from dataward.errors import FormatError, SettingError
 from dataward.model.ids import NodeId
-from dataward.model.members import ClusterRun, Member, RunPromise, RunState
+from dataward.model.members import RUN_NAME, ClusterRun, Member, RunPromise, RunState
 from dataward.stores.connection import Connection
 from dataward.stores.server_functions import ServerFunctions
 
@@ -90,12 +91,20 @@ class Registry:
     # --- runs ------------------------------------------------------------------------------------
 
     async def add_run(self, run: ClusterRun) -> ClusterRun:
-        """The run as it is recorded; one of that name that is there already stays as it is.
+        """The run as it is recorded; if it is there already it stays as it is.
 
-        A run without ``submitted_at`` gets the server's time.
+        A run without ``submitted_at`` gets the server's time. Raises SettingError if it cannot be
+        called so, or if another run is.
         """
+        if not re.fullmatch(RUN_NAME, run.name):
+            raise SettingError(
+                f"a run cannot be called {run.name!r}; it takes small letters, digits and -"
+            )
         packed = msgspec.msgpack.encode(run)
-        return _read(await self._call("add_run", run.name, packed), ClusterRun)
+        added = _read(await self._call("add_run", run.name, packed), ClusterRun)
+        if added.description != run.description:
+            raise SettingError(f"there is a run called {run.name} already; give another name")
+        return added
 
     async def runs(self) -> list[ClusterRun]:
         """All of them, in the order they were submitted in; then by name."""
