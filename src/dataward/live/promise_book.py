@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from dataward.deadlines.local_schedule import QueueSlot, reserved
 from dataward.deadlines.promising import NodeSchedule
@@ -46,6 +45,8 @@ class BookPage(msgspec.Struct, frozen=True):
     busy: dict[int, float] = {}
 
     def is_of_living(self) -> bool:
+        import psutil  # here, since runs without a deadline need none of it
+
         try:
             return abs(psutil.Process(self.pid).create_time() - self.created) < 1.0
         except psutil.Error:
@@ -63,6 +64,8 @@ class PromiseBook:
     """One run's hold on the book. Several runs of one process have pages of their own."""
 
     def __init__(self, directory: Path) -> None:
+        import psutil
+
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._directory = directory
         process = psutil.Process()

@@ -72,12 +72,14 @@ class CorePromises:
             if place is not None:
                 task = TaskId(queue[place].task)
                 if self._start(task, self._cores_of[task], now + queue[place].seconds):
+                    self._tell(self._wanted(ready))
                     return task
         for core in ours:
             found = self._other(core, ready, now, idle)
             if found is not None and self._start(found[0], (core,), now + found[1]):
+                self._tell(self._wanted(ready))
                 return found[0]
-        self._tell(self._wanted(ready, idle))
+        self._tell(self._wanted(ready))
         return None
 
     def end(self, task: TaskId) -> None:
@@ -102,7 +104,6 @@ class CorePromises:
             taken.append(core)
         self.forget(task)
         self._busy.update(dict.fromkeys(cores, task))
-        self._tell({})
         return True
 
     def _next(
@@ -148,14 +149,14 @@ class CorePromises:
     def _tell(self, wanted: Mapping[int, float]) -> None:
         self.shared.tell(list(self._queues), wanted)
 
-    def _wanted(self, ready: ReadyTasks, idle: Collection[int]) -> dict[int, float]:
-        """For each idle core that somebody else uses, the deadline of what waits for it."""
-        return {
-            core: slot.deadline
-            for core in idle
-            for slot in reversed(self._queues[core])
-            if slot.task in ready
-        }
+    def _wanted(self, ready: ReadyTasks) -> dict[int, float]:
+        """For each core, the deadline of its first task that is ready and waits."""
+        wanted = {}
+        for core, queue in enumerate(self._queues):
+            first = next((slot.deadline for slot in queue if slot.task in ready), None)
+            if first is not None:
+                wanted[core] = first
+        return wanted
 
     def loose_ends(self) -> dict[str, int]:
         return {"cores with a task": len(self._busy)}
