@@ -75,6 +75,21 @@ def test_a_deadline_that_fits_is_promised_and_kept(cluster: LaptopCluster, tmp_p
     assert (told["kept"], told["late_seconds"], told["broken"]) == (True, 0.0, "")
 
 
+def test_promises_rest_on_what_earlier_runs_have_measured(
+    cluster: LaptopCluster, tmp_path: Path
+) -> None:
+    workflow = some_tasks(tmp_path / "w.json", 2, 300.0, name="measured")  # as somebody said
+
+    first = cluster.submit(workflow, deadline=within(7200.0), fresh=True)
+    cluster.wait(first.run.name)
+    second = cluster.submit(workflow, deadline=within(60.0), fresh=True)
+    cluster.wait(second.run.name)
+
+    assert first.answer is not None
+    assert second.answer is not None
+    assert (first.answer.declared, second.answer.declared) == (3, 0)
+
+
 def test_a_deadline_that_does_not_fit_is_refused_with_an_honest_earliest_finish(
     cluster: LaptopCluster, tmp_path: Path
 ) -> None:
@@ -82,9 +97,10 @@ def test_a_deadline_that_does_not_fit_is_refused_with_an_honest_earliest_finish(
     before = len(cluster.ask(lambda visitor: visitor.cluster()).runs)
 
     with pytest.raises(
-        DeadlineRefusedError, match="the earliest that can be promised is"
+        DeadlineRefusedError,
+        match=r"shorter than the critical path.* the earliest that can be promised is",
     ) as refused:
-        cluster.submit(workflow, deadline=within(15.0), fresh=True)
+        cluster.submit(workflow, deadline=within(5.0), fresh=True)
     after = len(cluster.ask(lambda visitor: visitor.cluster()).runs)
     earliest = refused.value.earliest_seconds
     submitted = cluster.submit(workflow, deadline=within(earliest + 1.0), fresh=True)

@@ -4,7 +4,7 @@ Run times are known with a spread: of futures that are drawn, each task is reser
 takes in nine of ten. How often the whole would end in time, where it was promised, is told too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
@@ -23,14 +23,16 @@ from dataward.deadlines.admission import (
     RefusedDeadline,
     WantedPromise,
     futures_of,
+    path_seconds_of,
     unknown_types,
 )
 from dataward.deadlines.core_plan import CorePlan, OpenWork, PlannedSlot
 from dataward.deadlines.local_schedule import TimeHole
+from dataward.deadlines.promising import NodeSchedule
 from dataward.errors import SettingError
 from dataward.model.deadline import WantedDeadline
 from dataward.model.ids import NodeId
-from dataward.model.members import RunPromise
+from dataward.model.members import Member, RunPromise
 from dataward.model.remaining import before_the_run
 from dataward.model.workflow import Seconds, Workflow
 from dataward.plan.adage import Plan
@@ -57,6 +59,11 @@ class ReservedWorkflow:
         parents = tuple(tuple(row) for row in self.work.parents)
         reads = reads_of(self.workflow, placed)
         return PromiseAsked(tuple(self.seconds), parents, within_seconds, reads)
+
+    def path_seconds(self, members: Iterable[Member]) -> float:
+        """The length of the critical path on the fastest host, in the middle of the futures."""
+        cores = [NodeSchedule(member.node, speed=member.speed) for member in members]
+        return path_seconds_of(self.work, cores, np.median(self.futures, axis=0).tolist())
 
     def ends(self, answer: PromiseAnswer) -> Seconds:
         """When the workflow ends in each future, as it was promised."""
@@ -109,7 +116,8 @@ async def promise_for(
     if not given.tasks:
         earliest = passed + given.earliest - given.now if given.earliest else inf
         effort = RunPromise(given.deadline, given.earliest)
-        return _refused(wanted, RefusedDeadline(earliest), effort)
+        path = reserved.path_seconds(visitor.members.values())
+        return _refused(wanted, RefusedDeadline(earliest, path if left < path else 0.0), effort)
     finish = max(one.deadline for one in given.tasks)
     ends = reserved.ends(given)
     sure = float((ends <= given.deadline).mean())

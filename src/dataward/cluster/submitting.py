@@ -191,7 +191,8 @@ class Submitter:
         self, local: Mapping[FileId, LocalInput], members: Sequence[Member]
     ) -> Skipping:
         digests = {file: one.digest for file, one in local.items()}
-        if self._request.fresh:
+        is_fresh, deadline = self._request.fresh, self._request.deadline
+        if is_fresh and deadline is None:
             held = await self._holders({*digests.values()}, members)
             return Skipping(holders=held)
         forced = {self.workflow.index_of[task] for task in self._forced}
@@ -203,6 +204,8 @@ class Submitter:
             return await self._holders({*wanted, *digests.values()}, members)
 
         skipping = await known_outcomes(self.workflow, digests, forced, ask, holders)
+        if is_fresh:
+            skipping.skip = {}  # all run again, and what is known of run times is of use
         if not skipping.holders:
             skipping.holders = await self._holders({*digests.values()}, members)
         return skipping

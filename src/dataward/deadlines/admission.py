@@ -171,7 +171,7 @@ def best_promise(wanted: WantedPromise, cores: Sequence[NodeSchedule], now: floa
     factors = _plan_factors(wanted, len(futures))
     ranked = np.sort(futures, axis=0)
     low, high = int(LOWEST * (len(ranked) - 1)), len(ranked) - 1
-    path = _path_seconds(work, cores, ranked[low].tolist())
+    path = path_seconds_of(work, cores, ranked[low].tolist())
     tries = 1 if is_exact else max(min(TASKS_PLANNED // len(work), 6), 1)
     best: BestPromise | None = None
     while tries:
@@ -219,7 +219,9 @@ def _plan_factors(wanted: WantedPromise, count: int) -> Seconds:
     return factors
 
 
-def _path_seconds(work: OpenWork, cores: Sequence[NodeSchedule], seconds: Sequence[float]) -> float:
+def path_seconds_of(
+    work: OpenWork, cores: Sequence[NodeSchedule], seconds: Sequence[float]
+) -> float:
     """The length of the critical path on the fastest core."""
     longest = [0.0] * len(work)
     for place in work.order:
