@@ -154,6 +154,20 @@ def test_each_node_is_told_which_inputs_to_bring_in_ahead_in_the_order_of_the_pl
     }
 
 
+def test_a_node_is_told_who_has_an_input_first() -> None:
+    workflow = a_diamond()
+    file = workflow.file_ids.index("in")
+    preferred = np.array([1, 0, 0, 0], dtype=np.int32)
+    plan = Plan(np.zeros(4), preferred, None, ahead=((file, 1),), relays={(file, 1): 0})
+
+    found = files_ahead(workflow, plan, NODES)
+    specs = list(task_specs(certain(workflow), plan, NODES, backups_max=0))
+
+    assert found == {"n1": Stock((InputFile("in", 5, "", relay="n0"),))}
+    relays = {(spec.preferred, file.relay) for spec in specs for file in spec.inputs if file.relay}
+    assert relays == {("n1", "n0")}
+
+
 # --- submitting ----------------------------------------------------------------------------------
 
 

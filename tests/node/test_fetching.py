@@ -102,6 +102,58 @@ def test_the_origin_which_is_no_node_is_not_asked() -> None:
     assert fiber.done()
 
 
+def test_a_node_that_is_to_have_an_input_first_is_asked_before_the_origin() -> None:
+    place = Place()
+    file = InputFile("f", LARGE, "", relay="n1")
+
+    fiber = place.start(place.fetcher.fetch(0.0, file, []))
+    place.answer(HoldOn(1))
+    assert place.network.fetched == []
+    place.answer(MayFetch(1, "n1"))
+
+    assert place.network.fetched == [("f", "n1")]
+    assert fiber.done()
+
+
+def test_an_input_comes_from_the_origin_if_the_node_that_is_to_have_it_first_has_it_not() -> None:
+    place = Place()
+    place.network.silent.add("n1")
+    file = InputFile("f", LARGE, "", relay="n1")
+
+    fiber = place.start(place.fetcher.fetch(0.0, file, []))
+    place.answer(MayFetch(1, "n1"))
+
+    assert place.network.fetched[-1] == ("f", ORIGIN)
+    assert fiber.done()
+
+
+def test_a_node_that_is_known_to_have_an_input_is_asked_and_no_relay() -> None:
+    place = Place()
+
+    place.start(place.fetcher.fetch(0.0, InputFile("f", LARGE, "", relay="n1"), ["n2"]))
+
+    assert place.numbers() == [("n2", 1)]
+
+
+def test_a_file_is_on_its_way_here_only_while_it_is_being_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = Place()
+
+    async def takes_time(file: InputFile, source: str) -> None:
+        await place.world.kernel.sleep(1.0)
+
+    monkeypatch.setattr(place.network, "fetch", takes_time)
+    place.fetch()
+    before = place.fetcher.relays.is_coming("f")
+    place.answer(MayFetch(1, "n1"))
+    meanwhile = place.fetcher.relays.is_coming("f")
+    place.pass_time(1.0)
+
+    assert (before, meanwhile) == (False, True)
+    assert not place.fetcher.relays.is_coming("f")
+
+
 def test_a_large_file_is_fetched_when_its_holder_says_so() -> None:
     place = Place()
 
@@ -299,6 +351,20 @@ def test_a_file_larger_than_the_window_comes_alone_among_large_ones() -> None:
     place.pass_time()
 
     assert waiting[1].done()
+
+
+def test_a_large_file_that_is_more_urgent_than_all_on_their_way_waits_for_none() -> None:
+    place = Place(window_bytes=1000)
+    waiting = turns(place, 5000, 5000, 5000, urgencies=(2.0, 1.0, 1.5))
+    assert [fiber.done() for fiber in waiting] == [True, True, False]
+
+    place.fetcher.over(1.0, InputFile("f1", 5000, "p"))
+    place.pass_time()
+    assert not waiting[2].done()
+    place.fetcher.over(2.0, InputFile("f0", 5000, "p"))
+    place.pass_time()
+
+    assert waiting[2].done()
 
 
 def test_a_large_file_waits_for_none_that_comes_ahead_of_its_time() -> None:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
+from dataward.model.operations import InputFile
+from dataward.node.relays import Relays
 from dataward.node.serving import SILENT_ROUNDS, Serving
 from dataward.node.settings import NodeSettings
 from node.fake_world import FakeWorld
@@ -14,7 +16,11 @@ class Place(FakeWorld):
     def __init__(self, **settings: Any) -> None:
         super().__init__(nodes=9)
         self.settings_here = NodeSettings(**{"uploads_max": 1, **settings})
-        self.serving = Serving(self.world, self.settings_here)
+        self.absent: set[str] = set()
+        self.relays = Relays()
+        self.serving = Serving(
+            self.world, self.settings_here, lambda file: file not in self.absent, self.relays
+        )
 
     def wants(
         self,
@@ -78,6 +84,45 @@ def test_a_file_that_is_not_large_waits_for_another_of_its_kind_and_for_no_large
     place.has("n2")
 
     assert place.told() == [("n1", "n0"), ("n2", "n0"), ("n3", "n0")]
+
+
+def test_who_asks_for_a_file_on_its_way_here_holds_on_until_it_has_come() -> None:
+    place = Place()
+    place.absent.add("f")
+
+    with place.relays.coming("f"):
+        place.wants("n1")
+        place.wants("n1")  # again, as nodes that wait do
+        assert (place.told(), place.held_off()) == ([], ["n1", "n1"])
+    place.absent.clear()
+    place.serving.came("f")
+
+    assert place.told() == [("n1", "n0")]
+
+
+def test_who_gave_up_a_file_on_its_way_here_is_not_served_when_it_has_come() -> None:
+    place = Place()
+    place.absent.add("f")
+
+    with place.relays.coming("f"):
+        place.wants("n1")
+        place.has("n1", arrived=False)
+    place.absent.clear()
+    place.serving.came("f")
+
+    assert place.told() == []
+
+
+def test_who_asked_for_a_file_in_vain_is_asked_for_it_before_the_origin() -> None:
+    place = Place()
+    place.absent.add("f")
+
+    place.wants("n1")
+
+    assert place.told() == [("n1", "n0")]  # it will find nothing here, and go on
+    assert place.relays.to_ask(InputFile("f", 1, ""), "n0") == ["n1"]
+    assert place.relays.to_ask(InputFile("f", 1, "", relay="n2"), "n0") == ["n2", "n1"]
+    assert place.relays.to_ask(InputFile("g", 1, "", relay="n0"), "n0") == []
 
 
 def test_the_most_urgent_of_those_that_wait_is_next() -> None:

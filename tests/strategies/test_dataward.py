@@ -6,7 +6,7 @@ from dataward import generate
 from dataward.api.simulate import simulate
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.events import FileMoved, WorkGiven
-from dataward.model.ids import NodeId
+from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.platform import Machine, Platform, uniform_platform
 
 
@@ -42,6 +42,50 @@ def test_files_from_a_busy_origin_come_one_after_another_as_planned() -> None:
     # All files take 96 s. Side by side all would come after 96 s, and then 192 tasks have 48 cores.
     assert report.is_complete
     assert report.summary.makespan_seconds < 96 + 25
+
+
+def test_two_nodes_that_read_an_input_of_a_slow_origin_have_it_sent_once() -> None:
+    builder = WorkflowBuilder()
+    builder.file("large", 10**9)
+    for name in ("one", "other"):
+        builder.task(name, inputs=["large"], runtime_seconds=400)
+    one_core = tuple(Machine(NodeId(f"n{i}"), cores=1) for i in range(2))
+    slow = Platform(one_core, origin_bytes_per_second=1e7)
+
+    report = simulate(builder.build(), platform=slow, strategy="dataward")
+
+    moved = [event for event in report.events() if isinstance(event, FileMoved)]
+    assert [event.source for event in moved].count(ORIGIN) == 1
+    assert report.summary.makespan_seconds < 100 + 20 + 400
+
+
+def test_all_tasks_run_on_one_node_where_links_are_so_slow_that_this_is_best() -> None:
+    builder = WorkflowBuilder()
+    for at in range(4):
+        builder.file(f"made{at}", 10**10)
+        builder.task(f"make{at}", outputs=[f"made{at}"], runtime_seconds=20)
+    builder.task("join", inputs=[f"made{at}" for at in range(4)], runtime_seconds=20)
+    machines = tuple(
+        Machine(NodeId(f"n{i}"), cores=2, up_bytes_per_second=1e7, down_bytes_per_second=1e7)
+        for i in range(3)
+    )
+
+    report = simulate(builder.build(), platform=Platform(machines), strategy="dataward")
+
+    assert [event for event in report.events() if isinstance(event, FileMoved)] == []
+    assert report.summary.makespan_seconds < 300
+
+
+def test_a_node_alone_begins_with_the_task_whose_files_take_long() -> None:
+    builder = WorkflowBuilder()
+    builder.file("large", 10**11)
+    builder.task("runs", runtime_seconds=100)
+    builder.task("writes", outputs=["large"], runtime_seconds=50)
+    alone = Platform((Machine(NodeId("n0"), cores=1, disk_bytes_per_second=5e8),))
+
+    report = simulate(builder.build(), platform=alone, strategy="dataward")
+
+    assert report.summary.makespan_seconds < 50 + 200 + 5
 
 
 def test_a_large_input_comes_while_the_tasks_run_that_its_reader_waits_for() -> None:

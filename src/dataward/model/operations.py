@@ -22,13 +22,15 @@ from dataward.model.workflow import FileId, TaskId
 class InputFile(msgspec.Struct, frozen=True, array_like=True):
     """A file a task reads; ``producer`` is "" for an input of the whole workflow.
 
-    Once the producer has committed, size and digest are those of its commit.
+    Once the producer has committed, size and digest are those of its commit. ``relay`` is the node
+    that is planned to have an input of the workflow first: it is asked before the origin.
     """
 
     id: FileId
     size_bytes: int
     producer: TaskId
     digest: str = ""
+    relay: NodeId = NodeId("")
 
 
 class OutputFile(msgspec.Struct, frozen=True, array_like=True):

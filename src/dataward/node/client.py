@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
+
 from dataward.model.answers import Answer, Findings, Standing
 from dataward.model.events import Emit, Occasion, TaskFinished
 from dataward.model.ids import CLIENT, NOBODY, NodeId
@@ -58,7 +60,8 @@ def files_ahead(
         if workflow.producers.row(file).size:
             continue
         id, size_bytes = workflow.file_ids[file], int(workflow.size_bytes[file])
-        input_file = InputFile(id, size_bytes, TaskId(""), digests.get(id, ""))
+        relay = _relay(plan, file, node, nodes)
+        input_file = InputFile(id, size_bytes, TaskId(""), digests.get(id, ""), relay)
         files.setdefault(nodes[node], []).append(input_file)
     return {node: Stock(tuple(wanted)) for node, wanted in files.items()}
 
@@ -128,7 +131,10 @@ def task_specs(
             type=workflow.type_names[kind],
             parents=tuple(ids[p] for p in parents),
             children=tuple(ids[c] for c in children),
-            inputs=tuple(reads[f] for f in inputs),
+            inputs=tuple(
+                _relayed(reads[f], _relay(plan, f, node, nodes)) if plan.relays else reads[f]
+                for f in inputs
+            ),
             outputs=tuple(writes[f] for f in outputs),
             estimated_seconds=seconds,
             cores=cores,
@@ -143,6 +149,16 @@ def task_specs(
             estimated_spread=spread,
             ahead=tuple(ahead.get(index, ())),
         )
+
+
+def _relay(plan: Plan, file: int, node: int, nodes: Sequence[NodeId]) -> NodeId:
+    """The node from which another is to have a file, or '' if that is planned of none."""
+    relay = plan.relays.get((file, node))
+    return NodeId("") if relay is None else nodes[relay]
+
+
+def _relayed(file: InputFile, relay: NodeId) -> InputFile:
+    return msgspec.structs.replace(file, relay=relay) if relay else file
 
 
 def _sole(ids: Sequence[TaskId], writers: Sequence[int]) -> TaskId:

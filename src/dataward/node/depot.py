@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from dataward.model.answers import Begun, Standing
 from dataward.model.events import FileEvicted, FileStored
 from dataward.model.ids import NodeId
@@ -14,6 +16,7 @@ from dataward.model.operations import Copy, InputFile, Look, OutputFile, TaskSpe
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.fetching import Fetcher
 from dataward.node.outbox import Outbox
+from dataward.node.relays import Relays
 from dataward.node.settings import NodeSettings
 from dataward.node.store_client import StoreClient
 from dataward.world import DiskFull, Fiber, Flag, InputLost, StoredFile, TransferFailed, World
@@ -45,7 +48,9 @@ def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[In
     if not known:
         return tuple(files)
     return tuple(
-        InputFile(file.id, known[file.id].size_bytes, file.producer, known[file.id].digest)
+        msgspec.structs.replace(
+            file, size_bytes=known[file.id].size_bytes, digest=known[file.id].digest
+        )
         if file.id in known
         else file
         for file in files
@@ -86,6 +91,10 @@ class Depot:
 
     def __contains__(self, file: FileId) -> bool:
         return file in self._held
+
+    @property
+    def relays(self) -> Relays:
+        return self._fetcher.relays
 
     def by_owner(self) -> dict[str, list[InputFile]]:
         """The files that are here, by the task that made them, or by themselves if none did."""

@@ -1,5 +1,7 @@
 """Serves files to other nodes in turn, and names other holders of a file to those that wait.
 
+A node that is asked for a file which is on its way to it lets the other hold on: see `relays`.
+
 A file that many nodes want at once would take all of them as long as sending it so many times: its
 holder's link is shared by all, and until the end nobody else can help. Sent to one node after
 another, a file has twice as many holders after each transfer. The holder that is asked keeps count
@@ -9,12 +11,14 @@ Everything here is advice. A node that hears nothing tries another holder, and o
 nothing of an end forgets the transfer after a while: messages may be lost.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
 from dataward.model.workflow import FileId
+from dataward.node.relays import Relays
 from dataward.node.settings import NodeSettings
 from dataward.world import World
 
@@ -77,8 +81,18 @@ class Serving:
     node that has fetched a file is named as its source to one other node at a time.
     """
 
-    def __init__(self, world: World, settings: NodeSettings) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: NodeSettings,
+        is_here: Callable[[FileId], bool],
+        relays: Relays,
+    ) -> None:
         self._world = world
+        self._is_here = is_here
+        self._relays = relays
+        # Those who asked for a file while it was on its way here.
+        self._early: dict[FileId, dict[Recipient, WantFile]] = {}
         self._uploads_max = settings.uploads_max
         self._silent_seconds = SILENT_ROUNDS * settings.ask_again_seconds
         self._requests: dict[Recipient, _Request] = {}
@@ -94,6 +108,13 @@ class Serving:
 
     def on_want(self, message: WantFile) -> None:
         """Let a node fetch a file, now or later; a node that asks again is still there."""
+        if not self._is_here(message.file):
+            if self._relays.is_coming(message.file):
+                self._early.setdefault(message.file, {})[message.node, message.number] = message
+                self._world.network.send(message.node, HoldOn(message.number))
+                return
+            # The node may try, in vain, and then fetches the file elsewhere.
+            self._relays.sought(message.file, message.node)
         recipient, now = (message.node, message.number), self._world.kernel.now()
         request = self._requests.get(recipient)
         if request is None:
@@ -118,6 +139,8 @@ class Serving:
         recipient = (message.node, message.number)
         request = self._requests.get(recipient)
         if request is None:
+            for early in self._early.values():
+                early.pop(recipient, None)
             return
         source, popular = request.source, self._files[request.file]
         if message.arrived:
@@ -126,6 +149,14 @@ class Serving:
             popular.idle.append(source)
         self._end(recipient)
         self._serve(request)
+
+    def came(self, file: FileId) -> None:
+        """Serve those who asked for a file while it was on its way here."""
+        for message in self._early.pop(file, {}).values():
+            self.on_want(message)
+
+    def went(self, file: FileId) -> None:
+        pass
 
     # --- turns -----------------------------------------------------------------------------------
 

@@ -53,6 +53,10 @@ class Slots:
                 self._serve()
             raise
 
+    def take_at_once(self, amount: float) -> None:
+        """Take places even if fewer are free: nobody is given any until they are free again."""
+        self.free -= amount
+
     def give_back(self, amount: float = 1) -> None:
         self.free += amount
         if self._waiting:

@@ -4,7 +4,7 @@ Here are ADAGE's critical-path plan and two simple plans to compare it with.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappush, heapreplace
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ class Plan:
     are files that nodes should bring in before a task needs them, as (file, node), both by index,
     each node's most urgent first: inputs of the workflow at once, others when they are committed.
     ``promises`` is what cores are to keep free for tasks, by some strategies.
+    ``relays`` are inputs of the workflow that a node is to have from another one and not from the
+    origin: by (file, node), the other node.
     """
 
     priority: Seconds
@@ -49,6 +51,7 @@ class Plan:
     estimated_makespan_seconds: float | None
     ahead: tuple[tuple[int, int], ...] = ()
     promises: tuple[PlannedPromise, ...] = ()
+    relays: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 def adage_plan(
@@ -108,10 +111,13 @@ def adage_plan(
     return Plan(priority, np.array(preferred, dtype=np.int32), makespan)
 
 
-def lone_node_plan(workflow: Workflow, cores: int) -> Plan:
-    """ADAGE's plan for a single node, which decides only the order."""
+def lone_node_plan(workflow: Workflow, cores: int, seconds: Seconds | None = None) -> Plan:
+    """ADAGE's plan for a single node, which decides only the order.
+
+    ``seconds`` replaces the tasks' run times.
+    """
     check_width([cores], workflow)
-    return Plan(latest_starts(workflow), np.zeros(len(workflow), dtype=np.int32), None)
+    return Plan(latest_starts(workflow, seconds), np.zeros(len(workflow), dtype=np.int32), None)
 
 
 def random_plan(workflow: Workflow, nodes: int, seed: int, cores: Sequence[int] = ()) -> Plan:

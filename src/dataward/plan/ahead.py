@@ -1,6 +1,7 @@
-"""Which files of a schedule should be on their way before the tasks that read them are ready."""
+"""Which files should be on their way before their readers are ready, and which by other nodes."""
 
 from dataward.model.workflow import Workflow
+from dataward.plan.costs import Costs
 from dataward.plan.schedule import Schedule
 
 # Of the makespan, so much must be gained by one file. A file that comes ahead may delay what tasks
@@ -29,3 +30,22 @@ def ahead_of_readers(workflow: Workflow, schedule: Schedule) -> tuple[tuple[int,
         if min(end, ready) - start >= least:
             found.append((start, file, node))
     return tuple((file, node) for _, file, node in sorted(found))
+
+
+def relays_of(costs: Costs, schedule: Schedule) -> dict[tuple[int, int], int]:
+    """By (file, node), the node that sends an input of the workflow on, where not the origin does.
+
+    Where the origin is slow, two nodes that fetch a file from it at once both have the file when
+    one of them could have had it in half the time, and sent it on. Only files for which the origin
+    would take long: to wait for another node may be in vain.
+    """
+    workflow, from_origin = costs.workflow, costs.rates.from_origin
+    made, size_bytes = workflow.producers.degrees(), workflow.size_bytes
+    least = GAIN_SHARE * schedule.makespan_seconds
+    return {
+        (file, node): source
+        for file, source, node, _, _ in schedule.transfers
+        if source < len(costs.cores)
+        and not made[file]
+        and size_bytes[file] >= least * from_origin[node]
+    }

@@ -62,14 +62,15 @@ def placed_quickly(
     ranks: Seconds,
     *,
     onward: Table | None = None,
+    only: int | None = None,
     with_transfers: bool = True,
 ) -> Schedule:
     """`quick_links_schedule` by known ranks; without its transfers it takes less memory.
 
     With a table of `onward_seconds`, a task goes where the sum of its end and what is left after
-    it is least, and not where it ends first.
+    it is least, and not where it ends first. With ``only``, all tasks run on that node.
     """
-    planner = QuickPlanner(costs, platform, onward=onward, with_transfers=with_transfers)
+    planner = QuickPlanner(costs, platform, onward=onward, only=only, with_transfers=with_transfers)
     for task in families_in_turn(costs.workflow, ranks).tolist():
         planner.place(task)
     return planner.schedule()
@@ -122,8 +123,10 @@ class QuickPlanner:
         platform: Platform,
         *,
         onward: Table | None = None,
+        only: int | None = None,
         with_transfers: bool,
     ) -> None:
+        self._only = only
         workflow, machines = costs.workflow, platform.machines
         count, lanes = len(machines), origin_lanes(platform)
         self._count = count
@@ -296,6 +299,8 @@ class QuickPlanner:
         reads: bool,
         lanes: list[int],
     ) -> list[int]:
+        if self._only is not None:
+            return [self._only]
         width, runtime, cores = self._widths[task], self._runtimes[task], self._cores
         nodes = list(held)
         if len(held) > HOLDERS:
