@@ -37,11 +37,15 @@ end
 
 -- What is packed most often is short, and put together here, which takes less time than `pack`.
 -- ``numbers`` has whole numbers up to 127, packed; ``starts`` has what begins a packed string, by its
--- length. What is done most often uses them as these functions do, and spares calling them.
+-- length; ``arrays`` has what begins a short array. What is done most often uses them as these
+-- functions do, and spares calling them.
 local NIL, FALSE, TRUE = "\192", "\194", "\195"
-local numbers, starts = {}, {}
+local numbers, starts, arrays = {}, {}, {}
 
 local function fill_words()
+  for count = 0, 15 do
+    arrays[count] = char(144 + count)
+  end
   for number = 0, 127 do
     numbers[number] = pack(number)
   end
@@ -69,7 +73,7 @@ end
 local EMPTY_ARRAY = "\144"
 
 local function array_start(count)
-  return count < 16 and char(144 + count) or "\221" .. big_endian_32(count)
+  return arrays[count] or "\221" .. big_endian_32(count)
 end
 
 local function map_start(count)

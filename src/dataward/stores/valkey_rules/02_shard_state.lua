@@ -27,6 +27,7 @@ local this_run -- the run id of this server process, asked for once
 local prefix -- "{tag}"
 local shard -- the shard's own numbers
 local shard_as_read
+local packed_now -- the time of this call
 local keys -- of what the shard has once, by name
 local tasks, tasks_as_read -- records by id; false if there is none
 local nodes, nodes_as_read

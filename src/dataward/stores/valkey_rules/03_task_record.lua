@@ -6,7 +6,7 @@
 -- ``attempts`` is a table only once it is asked for; ``holders`` stays packed. Most tasks have nothing
 -- in the fields from ``is_given`` on, and then these are left out.
 
-local unpack_attempts, unpack_task, read_tasks, find_task, write_tasks, new_task
+local pack_attempt, unpack_attempts, unpack_task, read_tasks, find_task, write_tasks, new_task
 local read_specs, packed_spec, parts_of_spec, children_of, parents_of, retries_of, preferred_of
 do
 
@@ -19,11 +19,16 @@ local STATE_NUMBERS = {
 }
 local FOLDED, FOLDED_AND_SPREAD = 0, 9 -- in place of the number of a state
 
+function pack_attempt(name, node, incarnation, state)
+  return packed_string(name) .. packed_string(node) .. packed_number(incarnation)
+    .. numbers[STATE_NUMBERS[state]]
+end
+
+-- Nil if there are none.
 local function pack_attempts(attempts)
-  local packed = ""
+  local packed
   for name, attempt in pairs(attempts) do
-    packed = packed .. packed_string(name) .. packed_string(attempt[1]) .. packed_number(attempt[2])
-      .. packed_number(STATE_NUMBERS[attempt[3]])
+    packed = (packed or "") .. pack_attempt(name, unpack(attempt))
   end
   return packed
 end
@@ -40,7 +45,10 @@ local function pack_task(record)
   local generation, waiting_for = record.generation, record.waiting_for
   local about, places, holders, heard = record.about, record.places, record.holders, record.heard
   local inputs, sources, outbox_at = record.inputs, record.sources, record.outbox_at
-  local attempts = record.attempts and pack_attempts(record.attempts) or record.packed_attempts
+  local attempts = record.packed_attempts
+  if record.attempts then
+    attempts = pack_attempts(record.attempts)
+  end
   local usual = numbers[STATE_NUMBERS[record.state]]
     .. (numbers[generation] or pack(generation)) .. (numbers[waiting_for] or pack(waiting_for))
     .. packed_number(record.backups_max)
@@ -54,7 +62,7 @@ local function pack_task(record)
     .. (attempts and packed_string(attempts) or NIL)
     .. (record.winner and packed_string(record.winner) or NIL)
     .. (record.outputs and packed_string(record.outputs) or NIL)
-    .. (outbox_at and pack(outbox_at) or NIL)
+    .. (not outbox_at and NIL or outbox_at == shard.now and packed_now or pack(outbox_at))
   local is_odd = record.is_given or record.placement or record.backups or record.void_before
     or record.failures or record.required or record.failed_parent or record.removed_parent
     or record.is_spread or record.is_heard_apart
@@ -75,30 +83,19 @@ end
 
 local SPEC_BYTES_MAX = 1024
 
-local function parents_count_of(record)
-  local _, _, _, _, count = unpack_all(record.places)
-  return count
-end
-
 local function may_be_folded(record)
   return record.state == "complete" and not record.outbox_at and record.outputs
-    and record.heard_count == parents_count_of(record)
     and (record.heard_generation > 0 or record.heard_count == 0)
-    and record.holders == packed_string(node_of(record.winner))
     and not (
       record.placement or record.backups or record.void_before or record.failures
       or record.required or record.failed_parent or record.removed_parent or record.is_heard_apart
     )
 end
 
--- Where inputs were: for each where the spec has its name, and its node unless that is the winner's.
--- Nil if the spec does not name them all.
-local function fold_sources(record, spec)
-  if record.sources == "" then
-    return ""
-  end
-  local _, first = unpack_all(record.places)
-  local found, folded, here = { unpack_all(record.sources) }, "", node_of(record.winner)
+-- Where inputs were: for each where the spec has its name, and its node unless that is the winner's
+-- (``here``). Nil if the spec does not name them all.
+local function fold_sources(record, spec, first, here)
+  local found, folded = { unpack_all(record.sources) }, ""
   for i = 1, #found, 2 do
     local place, node = find(spec, packed_string(found[i]), first + 1, true), found[i + 1]
     if not place then
@@ -120,7 +117,11 @@ end
 
 -- Nil if the record would not be whole again.
 local function fold(record, spec)
-  local sources = #spec <= SPEC_BYTES_MAX and fold_sources(record, spec)
+  local _, first, _, _, parents_count = unpack_all(record.places)
+  local here = node_of(record.winner)
+  local is_usual = record.heard_count == parents_count and record.holders == packed_string(here)
+    and #spec <= SPEC_BYTES_MAX
+  local sources = is_usual and fold_sources(record, spec, first, here)
   if not sources then
     return nil
   end
@@ -130,7 +131,7 @@ local function fold(record, spec)
     .. packed_string(record.outputs) .. (starts[#spec] or long_start(#spec)) .. spec
 end
 
--- As `PackedSubmit.about` was.
+-- As it was submitted.
 local function about_of(fields)
   local seconds, spread = fields[7], fields[17]
   if seconds <= 0 then
@@ -139,7 +140,7 @@ local function about_of(fields)
   return pack(fields[11], fields[12], seconds, spread, fields[2])
 end
 
--- As `PackedSubmit.places` was.
+-- As they were submitted.
 local function places_in(spec, parents_count)
   local children = unpack_some(spec, 3, PARENTS_AFTER)
   local inputs = unpack_some(spec, 1, children)

@@ -201,6 +201,9 @@ function missing(record)
 end
 
 function hear_of_all_parents(record)
+  if record.waiting_for == 0 then
+    return
+  end
   for parent in pairs(missing(record)) do
     if record.is_heard_apart then
       local heard = key("heard", record.id)

@@ -114,3 +114,14 @@ local function settle_record(record)
   end
   move(record, furthest or (record.waiting_for > 0 and "waiting" or "ready"))
 end
+
+-- Begin an attempt. One that is alone, as most are, says by itself what the task's state is.
+local function add_attempt(record, name, node, incarnation)
+  if count_attempts(record) == 0 then
+    record.attempts, record.packed_attempts = nil, pack_attempt(name, node, incarnation, "stage-in")
+    move(record, "stage-in")
+  else
+    attempts_of(record)[name] = { node, incarnation, "stage-in" }
+    settle_record(record)
+  end
+end

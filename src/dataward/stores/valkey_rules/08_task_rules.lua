@@ -128,9 +128,9 @@ local function why_not_begin(record, op, incarnation)
   end
 end
 
-local function note_begun(attempt, task, now)
+local function note_begun(attempt, task)
   later("ZADD", keys.begun, next_place(), attempt)
-  later("HSET", keys.begun_of, attempt, packed_string(task) .. pack(now))
+  later("HSET", keys.begun_of, attempt, packed_string(task) .. packed_now)
 end
 
 local function forget_begun(attempt)
@@ -149,14 +149,13 @@ function rules.Begin(op, now)
     if why then
       return refused(op.task, why, record.state)
     end
-    attempts_of(record)[op.attempt] = { op.node, incarnation, "stage-in" }
+    add_attempt(record, op.attempt, op.node, incarnation)
     hold(record, op.node)
-    settle_record(record)
-    note_begun(op.attempt, op.task, now)
+    note_begun(op.attempt, op.task)
     empty_outbox(record) -- the node that begins it took it from a queue
   end
   local notices, copies = all_heard(record)
-  return array_start(5) .. packed_string("Begun"), packed_spec(op.task),
+  return array_start(5) .. "\165Begun", packed_spec(op.task),
     packed_number(record.generation + 1) .. copies, notices
 end
 
@@ -228,7 +227,7 @@ function rules.Commit(op, now)
     end
     copies = complete(record, op, children, outputs, now)
   end
-  return array_start(6) .. packed_string("Committed") .. packed_string(op.task)
+  return array_start(6) .. "\169Committed" .. packed_string(op.task)
     .. packed_number(record.generation) .. children
     .. (copies or pack(known_copies(record))) .. packed_rivals(record, op.node)
 end

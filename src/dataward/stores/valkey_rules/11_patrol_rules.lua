@@ -120,7 +120,7 @@ local function find_suspects(op, now)
     local record = find_task(task)
     local attempt = record and find_attempt(record, name)
     if attempt then
-      note_begun(name, task, now)
+      note_begun(name, task)
       found[#found + 1] = { task, name, attempt[1], attempt[2] }
     end
   end

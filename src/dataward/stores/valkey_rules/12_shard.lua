@@ -9,6 +9,7 @@ local function time_of(asked)
     now = tonumber(seconds_and_micros[1]) + tonumber(seconds_and_micros[2]) / 1e6
   end
   shard.now = math.max(shard.now, now)
+  packed_now = pack(shard.now)
   return shard.now
 end
 
