@@ -102,7 +102,7 @@ class Host:
         self._room_bytes = inf
         self.index = DigestIndex()
         self.address = ""
-        self._lendings = Lendings(self)
+        self.lendings = Lendings(self)
 
     @property
     def node(self) -> NodeId:
@@ -134,7 +134,7 @@ class Host:
         with suppress(StoreUnavailable):
             await self.registry.renew(self.as_member(), self._settings.lease_seconds)
         leaving = [here.leave() for here in self.here.values()]
-        await asyncio.gather(*leaving, self._lendings.leave())
+        await asyncio.gather(*leaving, self.lendings.leave())
         self.stop()
 
     # --- life ------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Host:
         backlog = Backlog(on_error=lambda error: log.warning("%s", error))
         work = settings.depot / "work"
         end_leftovers(work)
-        self._lendings.clear()
+        self.lendings.clear()
         pool = RunnerPool(work, settings.slots)
         client = PeerClient(self._address_of, credentials)
         server = NodeServer(
@@ -172,7 +172,7 @@ class Host:
             self._new_upload,
             self._take_upload,
             credentials,
-            routes=[*Gateway(self).routes(), *self._lendings.routes()],
+            routes=[*Gateway(self).routes(), *self.lendings.routes()],
         )
         await client.open()
         self._watch = HostWatch(settings.node, credentials, self._on_gone)
@@ -221,7 +221,7 @@ class Host:
         finally:
             self.stop()  # so that whoever watches this host is let go
             await self._watch.close()
-            await self._lendings.close()
+            await self.lendings.close()
             for here in list(self.here.values()):
                 await here.stop()
             await _end_all(list(self._tending.values()))
