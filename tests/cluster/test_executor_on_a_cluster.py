@@ -2,6 +2,7 @@
 
 import fcntl
 import gc
+import json
 import os
 import pickle
 import select
@@ -324,6 +325,26 @@ def test_a_value_that_only_a_killed_node_had_is_made_again(doomed, tmp_path):
         assert executor.submit(len, value).result(SECONDS) == before == SIZE
         assert value.result(SECONDS) == bytes(SIZE)
         assert made.stat().st_size == 2
+
+
+def test_executors_are_told_by_status(doomed, tmp_path):
+    status = [sys.executable, "-m", "dataward.cli.main", "status", "--json", "--access"]
+    gate = Gate(tmp_path)
+    with Executor(access=doomed.submit_access) as executor:
+        value = executor.submit(big_value)
+        value.exception(SECONDS)
+        waits = executor.submit(gate.wait)
+        gate.meet()
+        said = subprocess.run([*status, doomed.submit_access], capture_output=True, check=True)
+        gate.open()
+        waits.result(SECONDS)
+
+    (told,) = json.loads(said.stdout)
+    assert told["executor"].startswith("calls-")
+    assert told["slots"] >= 1
+    assert (told["calls"], told["values"]) == (1, 1)
+    assert told["value_bytes"] > SIZE
+    assert set(told["nodes"]) == set(doomed.nodes)
 
 
 def test_what_was_made_from_lost_values_is_made_again_only_as_far_back_as_need_be(doomed, tmp_path):

@@ -6,14 +6,18 @@ the executor's own thread, but for `fetch`, `revive` and `on_dropped`.
 """
 
 import asyncio
+import getpass
+import socket
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from threading import Event, get_ident
 from time import monotonic
+from urllib.parse import urlencode
 from weakref import WeakValueDictionary
 
 import aiohttp
@@ -103,6 +107,11 @@ class ClusterLender:
         self._values: WeakValueDictionary[ValueName, RemoteValue] = WeakValueDictionary()
         self._dropped: deque[tuple[ValueName, list[NodeId]]] = deque()
         self._moving: set[ValueName] = set()  # from hosts that leave
+        self._facts = {
+            "python": PYTHON,
+            "name": f"calls-{token_hex(2)}",
+            "caller": f"{getpass.getuser()}@{socket.gethostname()}",
+        }
         self._lent = 0
         self._to_meet = kernel.flag()  # set while more calls wait than can be made
         self._is_over = False
@@ -168,7 +177,7 @@ class ClusterLender:
         assert self._session is not None
         try:
             socket = await self._session.ws_connect(
-                f"https://{member.address}{CALLS_PATH}?python={PYTHON}",
+                f"https://{member.address}{CALLS_PATH}?{urlencode(self._facts)}",
                 server_hostname=Role.NODE.value,
                 heartbeat=HEARTBEAT_SECONDS,
                 max_msg_size=MESSAGE_BYTES_MAX,

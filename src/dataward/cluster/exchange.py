@@ -36,6 +36,19 @@ class RunFactsNow(msgspec.Struct, frozen=True):
     now: float
 
 
+class ExecutorFacts(msgspec.Struct, frozen=True):
+    """What an executor has at one host now."""
+
+    name: str  # the same at all hosts
+    caller: str  # who runs it, and where, as it says itself
+    node: NodeId
+    slots: int  # that it has borrowed
+    calls: int  # that were made for it
+    values: int  # large ones that are kept for it
+    value_bytes: int
+    seconds: float  # since it came
+
+
 class TaskAsked(msgspec.Struct, frozen=True):
     tasks: tuple[TaskId, ...]
 

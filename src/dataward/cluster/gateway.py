@@ -64,6 +64,7 @@ class Gateway:
         run = f"/runs/{{run:{RUN_NAME}}}"
         return [
             Route("GET", "/cluster", self._facts, EVERYBODY),
+            Route("GET", "/executors", self._executors, EVERYBODY),
             Route("GET", ALIVE_PATH, self._alive, NODES),
             Route("POST", "/runs", self._add_run, SUBMITTERS),
             Route("GET", run, self._run_facts, EVERYBODY),
@@ -96,6 +97,9 @@ class Gateway:
                 MailSent(host.parts.client.messages_sent, host.parts.client.letters_sent),
             )
         )
+
+    async def _executors(self, request: web.Request) -> web.Response:
+        return _answer(self._host.lendings.facts())
 
     async def _alive(self, request: web.Request) -> web.StreamResponse:
         """Nothing, for as long as this host lives: whoever asks wants to see the connection end."""

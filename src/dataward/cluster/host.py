@@ -84,7 +84,7 @@ class Host:
         self._outcomes = ToldOutcomes()
         self._clock_ahead_seconds = 0.0
         self._stop = asyncio.Event()
-        self._lendings = Lendings(self)
+        self.lendings = Lendings(self)
 
     @property
     def node(self) -> NodeId:
@@ -120,7 +120,7 @@ class Host:
         with suppress(StoreUnavailable):
             await self.registry.renew(self.as_member(), self._settings.lease_seconds)
         await self.tree.leave()
-        await asyncio.gather(self.following.leave_runs(), self._lendings.leave())
+        await asyncio.gather(self.following.leave_runs(), self.lendings.leave())
         self.stop()
 
     # --- life ------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Host:
         backlog = Backlog(on_error=lambda error: log.warning("%s", error))
         work = settings.depot / "work"
         end_leftovers(work)
-        self._lendings.clear()
+        self.lendings.clear()
         slots = PromisedSlots(
             settings.slots,
             self.now,
@@ -170,7 +170,7 @@ class Host:
             routes=[
                 *Gateway(self).routes(),
                 *PromiseRoutes(self).routes(),
-                *self._lendings.routes(),
+                *self.lendings.routes(),
             ],
         )
         await client.open()
@@ -227,7 +227,7 @@ class Host:
         finally:
             self.stop()  # so that whoever watches this host is let go
             await watch.close()
-            await self._lendings.close()
+            await self.lendings.close()
             await self.tree.close()
             await following.stop_runs()
             with suppress(StoreUnavailable):

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from dataward.cluster.call_wire import (
     BorrowSlot,
     BringValues,
     CallMade,
+    CallsMade,
     DropValues,
     EndLoan,
     HostLeaves,
@@ -39,6 +41,7 @@ from dataward.cluster.call_wire import (
     ValuesBrought,
     decode_to_host,
 )
+from dataward.cluster.exchange import ExecutorFacts
 from dataward.cluster.loan import Loan
 from dataward.cluster.run_here import HostParts
 from dataward.live.arriving import Arriving
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+NAME_MAX = 100  # letters
 LEAVE_SECONDS = 60.0  # for which a host that is drained waits until its values are elsewhere
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -98,12 +102,18 @@ class Lendings:
         await socket.prepare(request)
         run = f"calls-{token_hex(8)}"
         lending = Lending(self._host.parts, run, self._directory / run, socket)
+        lending.name = request.query.get("name", run)[:NAME_MAX]
+        lending.caller = request.query.get("caller", "")[:NAME_MAX]
         self._open.add(lending)
         try:
             await lending.serve()
         finally:
             self._open.discard(lending)
         return socket
+
+    def facts(self) -> list[ExecutorFacts]:
+        """The executors that are here now, by name."""
+        return sorted((one.facts() for one in self._open), key=lambda facts: facts.name)
 
     async def leave(self) -> None:
         """Lend no more; wait until the calls that are being made have ended."""
@@ -121,6 +131,8 @@ class Lending:
     ) -> None:
         self.pool = parts.pool
         self.run = run
+        self.name, self.caller = run, ""
+        self._began, self._calls = monotonic(), 0
         self._parts = parts
         self._directory = directory
         self._socket = socket
@@ -201,7 +213,22 @@ class Lending:
     # --- messages --------------------------------------------------------------------------------
 
     def put(self, message: ToCaller) -> None:
+        if isinstance(message, CallsMade):
+            self._calls += len(message.calls)
         self._outgoing.put(message)
+
+    def facts(self) -> ExecutorFacts:
+        value_bytes = sum(place.size_bytes for place in self._values.values())
+        return ExecutorFacts(
+            self.name,
+            self.caller,
+            self._parts.node,
+            len(self._loans),
+            self._calls,
+            len(self._values),
+            value_bytes,
+            monotonic() - self._began,
+        )
 
     def _on_message(self, message: ToHost) -> None:
         match message:

@@ -1,6 +1,7 @@
 """Asks the hosts of a cluster, in the name of somebody who submits runs or looks at them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -10,6 +11,7 @@ import msgspec
 from dataward.cluster.access import Access
 from dataward.cluster.exchange import (
     ClusterFacts,
+    ExecutorFacts,
     NewRun,
     OutcomesAsked,
     OutcomesKnown,
@@ -76,6 +78,15 @@ class Visitor:
         fresh = [member.address for member in facts.members]
         self._contacts = list(dict.fromkeys([*self._contacts[:1], *fresh, *self._contacts]))
         return facts
+
+    async def executors(self) -> list[ExecutorFacts]:
+        """The executors at all hosts that answer, each once for every host that it has slots of."""
+        found: list[ExecutorFacts] = []
+        for node in list(self.members):
+            with suppress(ClusterError):  # one that has gone since
+                kind = tuple[ExecutorFacts, ...]
+                found += await self._ask("GET", "/executors", kind=kind, node=node)
+        return found
 
     async def drain(self, node: NodeId) -> None:
         await self._ask("POST", "/drain", kind=bytes, node=node)
