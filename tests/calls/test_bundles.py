@@ -250,6 +250,7 @@ def test_a_call_leaves_a_node_that_takes_no_calls_when_its_value_could_have_been
     assert next_numbers(bundler, "n2") == []
     assert (bundler.waiting(), bundler.next_leave()) == (1, 5.0)
     clock.now = 5.0
+    assert bundler.next_leave() is None, "it may leave now, and waits for a slot"
     assert next_numbers(bundler, "n2") == [1]
     assert (bundler.waiting(), bundler.next_leave()) == (0, None)
 

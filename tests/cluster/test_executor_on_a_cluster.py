@@ -161,6 +161,21 @@ def test_a_call_is_made_where_the_value_is_that_it_needs(executor, cluster, tmp_
     assert [len(value.kept.holders) for value in values] == [1] * 4
 
 
+def test_a_call_that_waits_for_a_value_is_made_where_the_value_turns_out_to_be(
+    executor, cluster, tmp_path
+):
+    both_nodes(executor, tmp_path)
+    size = 200_000_000  # which would take 2 s to move
+
+    for _ in range(4):  # by chance, it may be there
+        values = [executor.submit(np.full, size, i, np.uint8) for i in range(2)]
+        readers = [executor.submit(node_and_sum, value) for value in values]
+
+        for value, reader in zip(values, readers, strict=True):
+            node, _ = reader.result(SECONDS)
+            assert node == cluster.pid_of(value.kept.maker)
+
+
 def test_values_that_nobody_can_ask_for_leave_the_nodes(executor, cluster):
     def stored() -> int:
         files = cluster.path.glob("depots/*/calls/*/*")

@@ -51,7 +51,7 @@ class Pace:
 
 
 class PreferredNode(NamedTuple):
-    """A call should be made at ``node``: elsewhere, so much would have to be moved first."""
+    """A call should be made at ``node``: to move all it needs elsewhere takes so long at most."""
 
     node: str
     moving_seconds: float
@@ -281,15 +281,17 @@ class Bundler:
                 yield seconds, item
 
     def next_leave(self) -> float | None:
-        """When a call may leave a node that takes none of its calls; None if none waits."""
-        return min(
-            (
-                line.moved_on_at + line.calls[-1].preferred.moving_seconds
-                for line in self.at_home.values()
-                if line.calls and line.calls[-1].preferred
-            ),
-            default=None,
-        )
+        """When next a call may leave a node that takes no calls; None if none will.
+
+        A call that may leave already waits for nothing but a free slot.
+        """
+        now = self.now()
+        leaves = [
+            line.moved_on_at + line.calls[-1].preferred.moving_seconds
+            for line in self.at_home.values()
+            if line.calls and line.calls[-1].preferred
+        ]
+        return min((leave for leave in leaves if leave > now), default=None)
 
     def finished(self, item: Item) -> None:
         """Record that a call has a result; calls that waited for no other are now ready."""

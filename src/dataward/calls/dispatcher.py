@@ -171,13 +171,14 @@ class Dispatcher:
     def preferred_of(self, item: Item) -> PreferredNode | None:
         """The node that has most bytes of what a call needs."""
         held: dict[str, int] = {}
+        all_bytes = 0
         for value in _values_elsewhere(item):
+            all_bytes += value.size_bytes
             for node in value.homes:
                 held[node] = held.get(node, 0) + value.size_bytes
         if not held:
             return None
-        node = max(held, key=held.__getitem__)
-        return PreferredNode(node, held[node] / MOVE_BYTES_PER_SECOND)
+        return PreferredNode(max(held, key=held.__getitem__), all_bytes / MOVE_BYTES_PER_SECOND)
 
     def moving_seconds(self, item: Item, node: str) -> float:
         values = _values_elsewhere(item)
