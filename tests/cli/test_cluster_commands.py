@@ -23,6 +23,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDirectory:
         (["cluster", "fly"], "needs another word"),
         (["status"], "no access file; give --access FILE"),
         (["status", "--access", "nowhere"], "cannot be read"),
+        (["status", "--access", "/dev/null"], "is no access file"),
         (["status", "--access", "lab/read.access"], "no address of a node is known"),
         (["status", "--access", "lab/node.access"], "is a node's"),
         (["node", "--access", "lab/read.access"], "for 'read': a node needs node.access"),

@@ -1,6 +1,7 @@
 """Every command that the help pages, the README and docs/cluster.md tell people to type works."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.conftest import Dataward, Spoken
 from cli.written_commands import (
@@ -27,6 +29,9 @@ from cli.written_commands import (
 )
 from dataward.cli.commands import COMMANDS
 from dataward.cli.exit_codes import ExitCode
+from dataward.cli.node import node_command
+from dataward.cli.parameters import parameters_of
+from dataward.cli.parsing import parse
 from dataward.formats.write import write_workflow
 from dataward.generate import generate
 from dataward.model.builder import WorkflowBuilder
@@ -290,6 +295,33 @@ def test_all_commands_about_clusters_work(lab: Lab) -> None:
 
     assert len(of_cluster) > 30
     assert failures((line, lab.told(line)) for line in of_cluster) == {}
+
+
+def test_nodes_that_others_start_get_options_that_there_are() -> None:
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    whole = re.sub(r"\\?\n +--", " --", text)
+    found = re.findall(r"dataward (node +--access [^>'\"\n]*)", whole)
+    lines = [re.sub(r"\$\([^)]*\)|\$\w+", "1", line) for line in found]  # as a shell would fill in
+    given = [parse(shlex.split(line)[1:], parameters_of(node_command)) for line in lines]
+
+    assert len(given) == 3  # by ssh, under Slurm, on Kubernetes
+    assert all({"access", "listen", "depot"} <= set(options) for options in given)
+
+
+def test_the_pods_have_the_addresses_that_they_tell() -> None:
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    service, pods = yaml.safe_load_all(text.partition("```yaml\n")[2].partition("```")[0])
+    template, name = pods["spec"]["template"], service["metadata"]["name"]
+    (container,) = template["spec"]["containers"]
+
+    assert service["spec"]["clusterIP"] == "None"  # so that each pod has a name
+    assert pods["spec"]["serviceName"] == name
+    assert f"--address $(hostname).{name}:7000" in container["command"][-1]
+    assert service["spec"]["selector"] == template["metadata"]["labels"]
+    assert pods["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    volumes = [*template["spec"]["volumes"], *pods["spec"]["volumeClaimTemplates"]]
+    names = {volume.get("name") or volume["metadata"]["name"] for volume in volumes}
+    assert {mount["name"] for mount in container["volumeMounts"]} == names
 
 
 # --- what is left out ----------------------------------------------------------------------------

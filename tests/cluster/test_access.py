@@ -109,3 +109,13 @@ def test_an_access_is_read_as_it_was_written(lab: ClusterDirectory, tmp_path: Pa
     write_access(tmp_path / "copy", access)
 
     assert read_access(tmp_path / "copy") == access
+
+
+def test_a_cluster_is_there_only_when_all_of_its_files_are(tmp_path: Path) -> None:
+    directory = ClusterDirectory(tmp_path / "lab")
+    directory.found("lab")
+    when = {path.name: path.stat().st_mtime_ns for path in directory.path.iterdir()}
+
+    assert max(when, key=lambda name: when[name]) == "node.access"
+    directory.access_file("node").unlink()
+    assert not directory.exists

@@ -30,6 +30,7 @@ from dataward.model.operations import (
 )
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.capacity import Capacity
+from dataward.node.committer import Committer
 from dataward.node.depot import Depot
 from dataward.node.herald import Herald
 from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
@@ -326,6 +327,18 @@ class FakeWorld:
     @cached_property
     def placer(self) -> Placer:
         return Placer(self.world, self.client, self.homes)
+
+    @cached_property
+    def committer(self) -> Committer:
+        return Committer(
+            self.world,
+            self.settings,
+            self.client,
+            self.state,
+            self.depot,
+            self.herald,
+            self.setbacks,
+        )
 
     @cached_property
     def depot(self) -> Depot:

@@ -31,7 +31,6 @@ from dataward.model.operations import (
     TaskSpec,
 )
 from dataward.model.states import AttemptOutcome, FailureCause, TaskState
-from dataward.node.committer import Committer
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -40,16 +39,7 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        committer = Committer(
-            self.world,
-            self.settings,
-            self.client,
-            self.state,
-            self.depot,
-            self.herald,
-            self.setbacks,
-        )
-        self.start(committer.run())
+        self.start(self.committer.run())
         self.start(self.herald.run())
 
     def ends(self, spec: TaskSpec) -> AttemptId:

@@ -23,7 +23,6 @@ from dataward.model.operations import (
 from dataward.model.states import TaskState
 from dataward.node.binding import Binder, Binding
 from dataward.node.capacity import Capacity
-from dataward.node.committer import Committer
 from dataward.node.executor import Executor
 from dataward.node.setbacks import Setbacks
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -44,16 +43,7 @@ class Place(FakeWorld):
         executor = Executor(
             self.world, self.client, self.state, self.depot, capacity, setbacks, binder
         )
-        committer = Committer(
-            self.world,
-            self.settings,
-            self.client,
-            self.state,
-            self.depot,
-            self.herald,
-            self.setbacks,
-        )
-        for component in (executor, committer, self.herald):
+        for component in (executor, self.committer, self.herald):
             self.start(component.run())
 
     def run(self, spec: TaskSpec) -> None:

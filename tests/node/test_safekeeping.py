@@ -7,7 +7,6 @@ import pytest
 
 from dataward.model.messages import Stock
 from dataward.model.operations import OutputFile
-from dataward.node.committer import Committer
 from dataward.node.safekeeping import safekeeper, worth_a_copy
 from dataward.node.settings import NodeSettings
 from node.fake_world import FakeWorld, a_task
@@ -56,16 +55,7 @@ def test_a_node_that_is_alone_has_nobody_to_keep_it() -> None:
 class Place(FakeWorld):
     def __init__(self, **settings: Any) -> None:
         super().__init__(nodes=2, **settings)
-        committer = Committer(
-            self.world,
-            self.settings,
-            self.client,
-            self.state,
-            self.depot,
-            self.herald,
-            self.setbacks,
-        )
-        self.start(committer.run())
+        self.start(self.committer.run())
 
     def commits(
         self, ahead: tuple[tuple[str, str], ...] = (), **fields: Any

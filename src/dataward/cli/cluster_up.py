@@ -32,7 +32,7 @@ def cluster_up_command(
     import os
 
     from dataward.cli.complaints import visible
-    from dataward.cli.output import busy, counted, print_json, stdout_console
+    from dataward.cli.output import busy, counted, print_json, stderr_console, stdout_console
     from dataward.cli.visiting import needs_extra
 
     try:
@@ -45,12 +45,17 @@ def cluster_up_command(
     if not cluster.exists:
         cluster.found(directory.absolute().name)
     laptop = Laptop(cluster)
-    with busy("starting the store"):
-        laptop.start_store(shards, replicas)
     each = slots or max((os.cpu_count() or 1) // nodes, 1)
-    with busy("starting nodes"):
-        names = laptop.start_nodes(nodes, each, ["--lease", lease])
-        wait_for_nodes(laptop, names)
+    try:
+        with busy("starting the store"):
+            laptop.start_store(shards, replicas)
+        with busy("starting nodes"):
+            names = laptop.start_nodes(nodes, each, ["--lease", lease])
+            wait_for_nodes(laptop, names)
+    except KeyboardInterrupt:
+        end = f"dataward cluster down {visible(directory)}"
+        stderr_console().print(f"what has started stays up; end it with: {end}", soft_wrap=True)
+        raise
     access = cluster.access_file("submit")
     if json:
         print_json({"nodes": names, "slots": each, "access": str(access)})

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
 from math import inf
 from pathlib import Path
 
@@ -69,8 +70,13 @@ def run_node(
         stream=sys.stderr, level=level, format=f"%(asctime)s {node} %(message)s", datefmt="%H:%M:%S"
     )
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of what we answer already
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(Host(known, settings), access))
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(Host(known, settings), access))
+    except OSError as error:
+        if error.errno not in (EADDRINUSE, EADDRNOTAVAIL, EACCES):
+            raise
+        raise SettingError(f"cannot listen at {listen}: {os.strerror(error.errno)}") from error
 
 
 async def _serve(host: Host, access: Path) -> None:

@@ -5,15 +5,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from dataward.cli.complaints import visible
 from dataward.cli.output import stderr_console
 from dataward.cli.run_end import RunEnd
 from dataward.cli.submission import submitted, words_about
 from dataward.cli.visiting import visit
-from dataward.cli.watching import watched
+from dataward.cli.watching import say_it_goes_on, watched
 from dataward.cluster.mirror import mirrored
 from dataward.cluster.results import fetched
 from dataward.cluster.submitting import SubmitRequest
 from dataward.cluster.visitor import Visitor
+from dataward.errors import OutputError
 from dataward.formats.read import read_workflow
 from dataward.model.events import AttemptMeasured, Event
 from dataward.model.workflow import Seconds, Workflow
@@ -45,25 +47,22 @@ def run_on_cluster(
         try:
             await watched(visitor, name, quiet=quiet)
         except BaseException:
-            _say_it_goes_on(name, access)
+            say_it_goes_on(name, access)
             raise
-        with ExitStack() as stack:
-            record = await mirrored(visitor, name, out, stack)
-            await fetched(visitor, name, (), RunDirectory(out).outputs)
+        try:
+            with ExitStack() as stack:
+                record = await mirrored(visitor, name, out, stack)
+                await fetched(visitor, name, (), RunDirectory(out).outputs)
+        except OutputError:
+            fetch = f"dataward fetch {name} -o DIR --access {visible(access)}"
+            stderr_console().print(f"{name} has ended; fetch it with: {fetch}", soft_wrap=True)
+            raise
         cores = [member.cores for member in visitor.members.values()]
         answer = submission.answer.as_json() if submission.answer is not None else None
         ending = ending_of(record, len(cores), max(cores, default=1))
         return RunEnd(ending, str(file), answer=answer)
 
     return visit(access, contacts, work, role="submit")
-
-
-def _say_it_goes_on(name: str, access: Path) -> None:
-    stderr_console().print(
-        f"{name} goes on in the cluster; watch it with: dataward watch {name} --access {access}; "
-        f"end it with: dataward cancel {name} --access {access}",
-        soft_wrap=True,
-    )
 
 
 def ending_of(record: RunRecord, nodes: int, cores: int) -> RunEnding:

@@ -9,7 +9,8 @@ from dataward.cli.parameters import Argument, Option
 
 def trace_command(
     events: Annotated[
-        Path, Argument(help="A run, as montage.run/1, or a list that `simulate --events` wrote.")
+        Path,
+        Argument(help="A run, as montage.run/1, or a list of 'simulate --events' or 'events'."),
     ],
     output: Annotated[Path, Option("--output", "-o", help="Where to write the trace.")],
     json: JsonOption = False,

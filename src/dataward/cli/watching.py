@@ -9,7 +9,7 @@ from typing import Any
 
 from dataward.cli.complaints import visible
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.output import print_json, stdout_console
+from dataward.cli.output import print_json, stderr_console, stdout_console
 from dataward.cli.promise_words import promise_as_json, words_about_promise
 from dataward.cli.run_view import RunView
 from dataward.cli.visiting import visit
@@ -29,14 +29,29 @@ def watch_to_end(
     access: Path | None, contacts: Sequence[str] | None, name: str, *, json: bool, quiet: bool
 ) -> None:
     """Watch a run until it has ended, say how, and exit accordingly."""
-    facts = visit(
-        access, contacts, lambda visitor: watched(visitor, name, quiet=quiet or json), run=name
-    )
+    try:
+        facts = visit(
+            access, contacts, lambda visitor: watched(visitor, name, quiet=quiet or json), run=name
+        )
+    except KeyboardInterrupt:
+        if not json:
+            say_it_goes_on(name, access)
+        raise
     if json:
         print_json(facts_as_json(facts))
     else:
         stdout_console().print(sentence_about(facts), soft_wrap=True)
     exit_as(facts)
+
+
+def say_it_goes_on(name: str, access: Path | None) -> None:
+    """Say how to watch or end a run that nobody here waits for any more."""
+    given = f" --access {visible(access)}" if access else ""
+    stderr_console().print(
+        f"{visible(name)} goes on in the cluster; watch it with: dataward watch {name}{given}; "
+        f"end it with: dataward cancel {name}{given}",
+        soft_wrap=True,
+    )
 
 
 def exit_as(facts: RunFactsNow) -> None:
@@ -82,7 +97,10 @@ def sentence_about(facts: RunFactsNow) -> str:
     skipped = run.tasks - sum(counts.values())
     if skipped > 0 and (done or run.state is RunState.COMPLETE):
         parts.append(f"{skipped:,} known already")
-    for state in (TaskState.FAILED, TaskState.REMOVED, TaskState.RUNNING):
+    states = [TaskState.FAILED, TaskState.REMOVED]
+    if run.state is RunState.RUNNING:  # what was cancelled stays as it was in the store
+        states.append(TaskState.RUNNING)
+    for state in states:
         if counts.get(state.value):
             parts.append(f"{counts[state.value]:,} {state.value}")
     promise = words_about_promise(run, facts.now)

@@ -43,16 +43,16 @@ def read_access(path: Path) -> Access:
     try:
         with open(path, "rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
-                raise SettingError(
-                    f"{path} can be read by others, who could act in your name: chmod 600 {path}"
-                )
             access = msgspec.json.decode(file.read(), type=Access)
     except OSError as error:
         raise FormatError(str(path), f"cannot be read ({error.strerror})") from error
     except msgspec.MsgspecError as error:
         remedy = "name a file that 'dataward cluster init' wrote"
         raise FormatError(str(path), f"is no access file ({error})", remedy=remedy) from error
+    if mode & 0o077:
+        raise SettingError(
+            f"{path} can be read by others, who could act in your name: chmod 600 {path}"
+        )
     if access.role not in ROLES:
         raise FormatError(str(path), f"has an unknown role {access.role!r}")
     return access

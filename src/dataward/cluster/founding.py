@@ -49,7 +49,7 @@ class ClusterDirectory:
         authority = Authority.found(f"dataward {name}")
         write_private(self.path / AUTHORITY, authority.certificate.encode())
         write_private(self.path / AUTHORITY_KEY, authority.key.encode())
-        for word, role in ROLES.items():
+        for word, role in reversed(ROLES.items()):  # a node's is last: with it the cluster exists
             issued = authority.issue(f"{name} {word}", [role])
             access = Access(
                 cluster=name,

@@ -99,7 +99,7 @@ class Gateway:
         )
 
     async def _executors(self, request: web.Request) -> web.Response:
-        return _answer(self._host.lendings.facts())
+        return answer(self._host.lendings.facts())
 
     async def _alive(self, request: web.Request) -> web.StreamResponse:
         """Nothing, for as long as this host lives: whoever asks wants to see the connection end."""

@@ -8,7 +8,6 @@ the time the task comes. The node that tells is a `Seeker`; the keeper's part is
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
-from dataward.errors import SettingError
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, MoverMessage, Reserve
 from dataward.node.asking import Asker
@@ -16,6 +15,7 @@ from dataward.node.choosers import FirstCome
 from dataward.node.inviter import Inviter
 from dataward.node.mover import NodeParts
 from dataward.node.seeking import Seeker, SeekingPauses
+from dataward.node.settings import check_above_zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,7 @@ class Inviting:
     seek_seconds_max: float = 20.0
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("tasks_max", self.tasks_max),
-            ("ask_seconds", self.ask_seconds),
-            ("seek_seconds_min", self.seek_seconds_min),
-        ):
-            if not value > 0:
-                raise SettingError(f"with {name} 0 no task would ever be given; give more than 0")
+        check_above_zero(self, "tasks_max", "ask_seconds", "seek_seconds_min")
 
     def at(self, parts: NodeParts) -> "InviteMover":
         return InviteMover(parts, self)

@@ -8,13 +8,13 @@ for, nobody knows before the node that has it is free.
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
-from dataward.errors import SettingError
 from dataward.model.ids import NodeId
 from dataward.model.messages import Ask, Handed, MoverMessage, Reserve
 from dataward.node.asking import Asker
 from dataward.node.batches import BatchScheduler
 from dataward.node.mover import NodeParts
 from dataward.node.reservations import ReservationLine
+from dataward.node.settings import check_above_zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,7 @@ class Probing:
     probe_seconds_max: float = 10.0  # the pause doubles up to this
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("probe_ratio", self.probe_ratio),
-            ("ask_seconds", self.ask_seconds),
-            ("probe_seconds_min", self.probe_seconds_min),
-        ):
-            if not value > 0:
-                raise SettingError(f"with {name} 0 no task would ever be given; give more than 0")
+        check_above_zero(self, "probe_ratio", "ask_seconds", "probe_seconds_min")
 
     def at(self, parts: NodeParts) -> "ProbeMover":
         return ProbeMover(parts, self)

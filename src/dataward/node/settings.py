@@ -70,3 +70,10 @@ class NodeSettings:
             raise SettingError(
                 "validation_seconds must be below lease_seconds, or every lease would expire"
             )
+
+
+def check_above_zero(mover: object, *names: str) -> None:
+    """Raise SettingError if one of these settings of a mover is not above 0."""
+    for name in names:
+        if not getattr(mover, name) > 0:
+            raise SettingError(f"with {name} 0 no task would ever be given; give more than 0")

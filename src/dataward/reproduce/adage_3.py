@@ -20,12 +20,12 @@ from dataward.reproduce.adage_runs import (
     OURS,
     SETUP,
     SHOWN,
-    STRATEGIES_COMPARED,
     adage_cells,
+    adage_series,
     reduction,
 )
 from dataward.reproduce.cells import Cell, Results
-from dataward.reproduce.charts import Chart, Panel, series_of
+from dataward.reproduce.charts import Chart, Panel
 from dataward.reproduce.claims import (
     Finding,
     PaperClaim,
@@ -64,15 +64,7 @@ def cells(quick: bool) -> list[Cell]:
 
 def charts(results: Results) -> list[Chart]:
     def panel(application: str) -> Panel:
-        series = [
-            series_of(
-                SHOWN[strategy],
-                results.curve(
-                    "makespan_seconds", "nodes", application=application, strategy=strategy
-                ),
-            )
-            for strategy in STRATEGIES_COMPARED
-        ]
+        series = adage_series(results, "makespan_seconds", "nodes", application)
         return Panel(SHOWN[application], "nodes", "execution time (s)", series, 2, 10)
 
     (tasks,) = results.axis("tasks")

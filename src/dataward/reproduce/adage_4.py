@@ -16,9 +16,10 @@ from dataward.reproduce.adage_runs import (
     SHOWN,
     STRATEGIES_COMPARED,
     adage_cells,
+    adage_series,
 )
 from dataward.reproduce.cells import Cell, Results, as_number
-from dataward.reproduce.charts import Chart, Panel, series_of
+from dataward.reproduce.charts import Chart, Panel
 from dataward.reproduce.claims import Finding, PaperClaim, judge_cases
 from dataward.reproduce.experiment import Experiment
 
@@ -32,15 +33,7 @@ def cells(quick: bool) -> list[Cell]:
 
 def charts(results: Results) -> list[Chart]:
     def panel(application: str) -> Panel:
-        series = [
-            series_of(
-                SHOWN[strategy],
-                results.curve(
-                    "makespan_seconds", "tasks", application=application, strategy=strategy
-                ),
-            )
-            for strategy in STRATEGIES_COMPARED
-        ]
+        series = adage_series(results, "makespan_seconds", "tasks", application)
         return Panel(SHOWN[application], "tasks", "execution time (s)", series)
 
     (nodes,) = results.axis("nodes")

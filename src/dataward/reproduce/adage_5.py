@@ -18,9 +18,10 @@ from dataward.reproduce.adage_runs import (
     SHOWN,
     STRATEGIES_COMPARED,
     adage_cells,
+    adage_series,
 )
 from dataward.reproduce.cells import Cell, Results, as_number
-from dataward.reproduce.charts import Chart, Panel, series_of
+from dataward.reproduce.charts import Chart, Panel
 from dataward.reproduce.claims import Finding, PaperClaim, as_percent, judge_number, worst
 from dataward.reproduce.experiment import Experiment
 
@@ -43,15 +44,7 @@ def cells(quick: bool) -> list[Cell]:
 
 def charts(results: Results) -> list[Chart]:
     def panel(application: str) -> Panel:
-        series = [
-            series_of(
-                SHOWN[strategy],
-                results.curve(
-                    "tasks_per_second", "nodes", application=application, strategy=strategy
-                ),
-            )
-            for strategy in STRATEGIES_COMPARED
-        ]
+        series = adage_series(results, "tasks_per_second", "nodes", application)
         return Panel(SHOWN[application], "nodes", "tasks per second", series, x_base=2)
 
     (tasks,) = results.axis("tasks")

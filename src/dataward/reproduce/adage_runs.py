@@ -5,7 +5,8 @@ from functools import partial
 
 from dataward.generate import generate
 from dataward.model.platform import uniform_platform
-from dataward.reproduce.cells import Cell, CellValues, Numbers, a_cell, as_number
+from dataward.reproduce.cells import Cell, CellValues, Numbers, Results, a_cell, as_number
+from dataward.reproduce.charts import Series, series_of
 from dataward.reproduce.simulated_cells import Measured, Setup, simulation_study
 
 OURS = "adage"
@@ -84,6 +85,17 @@ def adage_cells(
         for count in nodes
         for strategy in STRATEGIES_COMPARED
         for repetition in range(repetitions)
+    ]
+
+
+def adage_series(results: Results, number: str, axis: str, application: str) -> list[Series]:
+    """A curve of one application for each strategy compared."""
+    return [
+        series_of(
+            SHOWN[strategy],
+            results.curve(number, axis, application=application, strategy=strategy),
+        )
+        for strategy in STRATEGIES_COMPARED
     ]
 
 

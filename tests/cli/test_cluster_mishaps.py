@@ -1,0 +1,118 @@
+"""The commands of a cluster that is up, when something goes wrong or somebody presses Ctrl-C."""
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Dataward
+from cluster.laptops import LaptopCluster, laptop_cluster
+from dataward.cli.exit_codes import ExitCode
+from dataward.formats.write import write_workflow
+from dataward.model.builder import WorkflowBuilder
+from file_changes import wait_for_files
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopCluster]:
+    with laptop_cluster(tmp_path_factory.mktemp("mishaps") / "lab", 1) as up:
+        yield up
+
+
+@pytest.fixture
+def access(cluster: LaptopCluster) -> Path:
+    return cluster.submit_access
+
+
+def one_task(command: str) -> Path:
+    wf = WorkflowBuilder("one")
+    wf.command(command, id="t", outputs=["o"])
+    write_workflow(wf.build(), "one.json")
+    return Path("one.json")
+
+
+def started(*words: str | Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "dataward.cli.main", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_whoever_stops_waiting_is_told_that_the_run_goes_on(
+    dataward: Dataward, access: Path, tmp_path: Path
+) -> None:
+    os.mkfifo("gate")
+    file = one_task(f"cat {tmp_path}/gate > o")
+    process = started("submit", file, "--wait", "--name", "waited-for", "--access", access)
+    with open("gate", "wb"):  # the task has begun
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "waited-for goes on in the cluster" in err
+    assert dataward("watch", "waited-for", "--quiet", "--access", access).code == ExitCode.OK
+
+
+def test_nothing_runs_of_a_cancelled_run(dataward: Dataward, access: Path, tmp_path: Path) -> None:
+    os.mkfifo("gate")
+    file = one_task(f"cat {tmp_path}/gate > o")
+    assert dataward("submit", file, "--name", "cancelled", "--access", access).code == ExitCode.OK
+    with open("gate", "wb"):  # the task has begun
+        dataward("cancel", "cancelled", "--access", access)
+
+    said = dataward("status", "cancelled", "--access", access)
+
+    assert "cancelled: cancelled in" in said.out
+    assert "running" not in said.out
+
+
+def test_results_that_cannot_be_written_here_can_still_be_fetched(
+    dataward: Dataward, access: Path
+) -> None:
+    file = one_task("echo 1 > o")
+    Path("taken").write_text("a file")
+
+    said = dataward("run", file, "--access", access, "--out", "taken")
+
+    assert said.code == ExitCode.CANNOT_WRITE
+    fetch = next(line for line in said.err.splitlines() if "dataward fetch" in line)
+    words = shlex.split(fetch.partition("dataward ")[2].replace("DIR", "there"))
+    assert dataward(*words).code == ExitCode.OK
+    assert Path("there/o").read_text() == "1\n"
+
+
+def test_a_port_that_is_taken_is_called_that(dataward: Dataward, cluster: LaptopCluster) -> None:
+    access = cluster.laptop.directory.access_file("node")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        process = started("node", "--access", access, "--listen", place, "--name", "late")
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == ExitCode.USAGE
+    assert f"cannot listen at {place}: Address already in use" in err
+
+
+def test_whoever_interrupts_the_start_is_told_how_to_end_what_has_started(
+    dataward: Dataward, cluster: LaptopCluster, tmp_path: Path
+) -> None:
+    process = started("cluster", "up", "other", "--nodes", "1")
+    other = tmp_path / "other"
+    wait_for_files((other / "nodes.json").exists, "a node is started", tmp_path, other)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "dataward cluster down other" in err
+    said = dataward("cluster", "down", "other")
+    assert said.out == "1 node and the store ended\n"
