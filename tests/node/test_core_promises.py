@@ -89,6 +89,10 @@ class Neighbours(CoresForUs):
         self.is_taken = is_taken
         self.wanted: Mapping[int, float] = {}
 
+    @property
+    def has_others(self) -> bool:
+        return True
+
     def promised(self, core: int) -> Sequence[TheirSlot]:
         return self.theirs
 
