@@ -4,6 +4,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import workflows
 from dataward.deadlines.core_plan import core_plan, open_work
 from dataward.deadlines.promising import NodeSchedule
 from dataward.model.ids import NodeId
@@ -12,7 +13,6 @@ from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.core_promises import CorePromises, ReadyTasks
 from dataward.world import CoresForUs, OurSlot, TheirSlot
-from tests.builders import workflows
 
 
 def slot(task: str, deadline: float, seconds: float, core: int = 0) -> PromisedSlot:
