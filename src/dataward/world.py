@@ -324,6 +324,9 @@ class TheirSlot(NamedTuple):
 class SharedCores(Protocol):
     """The cores of a node, as far as others on the same machine have promised them, too."""
 
+    @property
+    def has_others(self) -> bool: ...
+
     def promised(self, core: int) -> Sequence[TheirSlot]:
         """What others have promised on this core, earliest deadline first."""
         ...
@@ -344,6 +347,10 @@ class SharedCores(Protocol):
 
 class CoresForUs:
     """Cores that nobody else has promised."""
+
+    @property
+    def has_others(self) -> bool:
+        return False
 
     def promised(self, core: int) -> Sequence[TheirSlot]:
         return ()

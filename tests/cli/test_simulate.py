@@ -442,3 +442,29 @@ def test_several_strategies_end_with_the_best(dataward: Dataward) -> None:
 
     assert re.search(r"(is|are|are equally) (best|good) here", several.out.splitlines()[-1])
     assert "best here" not in one.out
+
+
+def test_a_deadline_is_answered_before_and_after(dataward: Dataward) -> None:
+    dataward("generate", "montage", "--tasks", "40", "-o", "m.json")
+
+    fits = dataward("simulate", "m.json", "--nodes", "2", "--deadline", "1h")
+    refused = dataward("simulate", "m.json", "--nodes", "2", "--deadline", "10s")
+
+    assert fits.code == ExitCode.OK
+    assert "accepted: will end by " in fits.out
+    assert "kept: ended " in fits.out
+    assert refused.code == ExitCode.REFUSED
+    assert "the deadline is shorter than the critical path" in refused.out
+
+
+def test_a_deadline_is_in_json_too(dataward: Dataward) -> None:
+    dataward("generate", "montage", "--tasks", "40", "-o", "m.json")
+
+    (fits,) = json.loads(dataward("simulate", "m.json", "--deadline", "1h", "--json").out)
+    (refused,) = json.loads(dataward("simulate", "m.json", "--deadline", "1s", "--json").out)
+
+    assert fits["strategy"] == "peercomp"
+    assert fits["answer"]["accepted"] is True
+    assert fits["deadline"]["kept"] is True
+    assert refused["state"] == "refused"
+    assert refused["earliest_seconds"] > 1.0

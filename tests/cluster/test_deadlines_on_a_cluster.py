@@ -93,7 +93,7 @@ def test_promises_rest_on_what_earlier_runs_have_measured(
 def test_a_deadline_that_does_not_fit_is_refused_with_an_honest_earliest_finish(
     cluster: LaptopCluster, tmp_path: Path
 ) -> None:
-    workflow = some_tasks(tmp_path / "w.json", 4, 10.0)
+    workflow = some_tasks(tmp_path / "w.json", 4, 10.0, name="new")  # never measured
     before = len(cluster.ask(lambda visitor: visitor.cluster()).runs)
 
     with pytest.raises(

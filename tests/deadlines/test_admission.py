@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
+from builders import a_diamond, workflows
 from dataward.deadlines.admission import (
     AcceptedDeadline,
     RefusedDeadline,
@@ -21,7 +22,6 @@ from dataward.model.ids import NodeId
 from dataward.model.remaining import before_the_run
 from dataward.model.workflow import Workflow
 from dataward.plan.estimates import Estimated
-from tests.builders import a_diamond, workflows
 
 
 def idle(cores: int) -> list[NodeSchedule]:

@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import a_diamond, workflows
 from dataward.deadlines.core_plan import CorePlan, FilePlaces, core_plan, open_work
 from dataward.deadlines.local_schedule import QueueSlot, is_kept
 from dataward.deadlines.promising import NodeSchedule
 from dataward.model.ids import NodeId
 from dataward.model.workflow import Workflow
-from tests.builders import a_diamond, workflows
 
 SLACK = 1e-6
 

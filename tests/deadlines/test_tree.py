@@ -29,6 +29,41 @@ def test_a_tree_that_grows_is_balanced_and_knows_all_holes(peers: int) -> None:
     world.check_summaries()
 
 
+@pytest.mark.parametrize("peers", [1, 2, 3, 4, 5, 7, 8, 20, 60, 200])
+def test_a_tree_that_is_planted_is_whole_at_once(peers: int) -> None:
+    world = TreeWorld(peers)
+    for address in range(peers):
+        world.add_peer(3 * address)
+        world.peers[3 * address].leave_place(world.now)
+        world.peers[3 * address].contacts.clear()
+
+    world.send(0, world.peers[0].plant_tree(list(world.peers)))
+    world.run(3.0)
+    world.check_tree()
+    world.check_summaries()
+    world.run(60.0)
+
+    world.check_tree()
+    world.check_summaries()
+
+
+def test_a_planted_tree_lives_on_without_those_who_were_not_there() -> None:
+    world = TreeWorld(1)
+    for address in range(30):
+        world.add_peer(address)
+        world.peers[address].leave_place(world.now)
+        world.peers[address].contacts.clear()
+    addresses = list(world.peers)
+    for address in (3, 4, 5, 17, 29):
+        world.crash(address)
+
+    world.send(0, world.peers[0].plant_tree(addresses))
+    world.settle()
+
+    world.check_tree()
+    world.check_summaries()
+
+
 def test_every_peer_hosts_at_most_two_groups_in_a_tree_at_rest() -> None:
     world = a_tree(40)
 

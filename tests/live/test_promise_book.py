@@ -47,7 +47,7 @@ def test_what_others_have_promised_is_counted_core_by_core(tmp_path: Path) -> No
 
 def test_a_page_of_a_run_that_has_ended_is_removed(tmp_path: Path) -> None:
     gone = tmp_path / "1-2.page"
-    gone.write_bytes(msgspec.json.encode(BookPage(os.getpid(), 1.0, (BookSlot(0, 9.0, 2.0),))))
+    gone.write_bytes(msgspec.json.encode(BookPage(os.getpid(), 1, (BookSlot(0, 9.0, 2.0),))))
     (tmp_path / "3-4.page").write_text("{")
     mine = PromiseBook(tmp_path)
 

@@ -4,6 +4,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import workflows
 from dataward.deadlines.core_plan import core_plan, open_work
 from dataward.deadlines.promising import NodeSchedule
 from dataward.model.ids import NodeId
@@ -12,7 +13,6 @@ from dataward.model.operations import QueueEntry
 from dataward.model.workflow import TaskId, Workflow
 from dataward.node.core_promises import CorePromises, ReadyTasks
 from dataward.world import CoresForUs, OurSlot, TheirSlot
-from tests.builders import workflows
 
 
 def slot(task: str, deadline: float, seconds: float, core: int = 0) -> PromisedSlot:
@@ -88,6 +88,10 @@ class Neighbours(CoresForUs):
         self.theirs = theirs
         self.is_taken = is_taken
         self.wanted: Mapping[int, float] = {}
+
+    @property
+    def has_others(self) -> bool:
+        return True
 
     def promised(self, core: int) -> Sequence[TheirSlot]:
         return self.theirs

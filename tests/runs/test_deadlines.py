@@ -164,12 +164,13 @@ def started(name: str, deadline: str) -> "subprocess.Popen[bytes]":
 
 
 def a_row(name: str, first: str, tasks: int, order: Path) -> None:
-    """Tasks that each note that they ran; the first does something else before that."""
+    """Tasks that each note that they ran. If the first does something before, all wait for it."""
     wf = WorkflowBuilder(name)
     for number in range(tasks):
-        before = first if not number else "true"
-        command = f"{before}; echo {name} >> {order}; echo > {{outputs}}"
-        wf.command(command, name=name, outputs=[f"{name}{number}"], runtime_seconds=0.2)
+        before, inputs = ("true", [f"{name}0"] if first else []) if number else (first, [])
+        command = f"{before or 'true'}; echo {name} >> {order}; echo > {{outputs}}"
+        outputs = [f"{name}{number}"]
+        wf.command(command, name=name, inputs=inputs, outputs=outputs, runtime_seconds=0.2)
     write_workflow(wf.build(), f"{name}.json")
 
 
@@ -185,7 +186,7 @@ def test_the_tighter_of_two_runs_goes_first_and_both_keep_their_deadlines(
     gate, order = tmp_path / "gate", tmp_path / "order"
     os.mkfifo(gate)
     a_row("loose", f"cat {gate}", 4, order)
-    a_row("tight", "true", 3, order)
+    a_row("tight", "", 3, order)
     book = PromiseBook(book_directory(os.environ))
     news = book.watch()
 

@@ -21,6 +21,7 @@ from dataward.cluster.tree_mail import (
     letter,
 )
 from dataward.deadlines.group import PERIOD_SECONDS
+from dataward.deadlines.leaving import goodbyes
 from dataward.deadlines.peer import Peer
 from dataward.deadlines.tree_messages import Address, Send
 from dataward.live.peer_client import PeerClient
@@ -34,7 +35,8 @@ log = logging.getLogger(__name__)
 TREE_PATH = "/tree"
 AWAKE_SECONDS = 90.0  # after the last wish; longer than a booking waits to be confirmed
 AWAKE_SECONDS_MAX = 600.0  # what others say is believed so far ahead
-YOUNG_SECONDS = 4.0  # in which a tree that has just woken finds its shape
+YOUNG_SECONDS = 4.0  # in which a tree that has just woken speaks more often
+READY_SECONDS = 1.0  # after which it mostly knows all holes
 YOUNG_PERIOD_SECONDS = 0.2
 STRANGERS_SECONDS = 2.0  # after which a peer without a place asks others than the first host
 AT_ONCE_MAX = 10_000  # messages that follow from one another within a host; more are lost
@@ -109,7 +111,7 @@ class TreeHere:
 
     async def ready(self) -> None:
         """Wait until this host has its place in the tree, and most others have had time to."""
-        while self.now < self._woke_at + YOUNG_SECONDS / 2 or self.owner.link is None:
+        while self.now < self._woke_at + READY_SECONDS or self.owner.link is None:
             await asyncio.sleep(YOUNG_PERIOD_SECONDS)
 
     def _stay_awake(self, until: float) -> None:
@@ -122,16 +124,17 @@ class TreeHere:
             self._woken.set()
 
     def _enter(self) -> None:
-        """Join the tree, by way of the host with the lowest address: its first peer begins it."""
-        now = self.now
-        first = min((address_of(node, 0) for node in self._present), default=self.owner.address)
-        for address, peer in self.peers.items():
+        """Join the tree, by way of the host with the lowest address: its first peer plants it."""
+        now, own = self.now, self.owner.address
+        first = min((address_of(node, 0) for node in self._present), default=own)
+        for peer in self.peers.values():
             peer.leave_place(now)
             peer.contacts = []
-            if address == first:
-                peer.found_tree(now)
-            else:
-                peer.meet(first)
+            peer.meet(first)
+        if first == own:
+            members = self._present.values()
+            others = {address_of(m.node, slot) for m in members for slot in range(m.cores)}
+            self._deliver(self.owner.plant_tree({*self.peers, *others}))
 
     async def live(self) -> None:
         while True:
@@ -177,11 +180,11 @@ class TreeHere:
     async def leave(self) -> None:
         """Leave on purpose, and do not come back."""
         if self._is_awake:
-            for peer in self.peers.values():
-                self._deliver(peer.leave(self.now))
+            said = goodbyes(self.peers, self.now)
             for peer in self.peers.values():
                 peer.leave_place(self.now)
-        self._has_left, self._awake_until = True, 0.0
+            self._deliver(said)
+        self._has_left, self._is_awake, self._awake_until = True, False, 0.0
         await asyncio.gather(*self._posting.values(), return_exceptions=True)
 
     async def close(self) -> None:

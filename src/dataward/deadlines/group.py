@@ -14,6 +14,7 @@ from dataward.deadlines.summary import HoleCounts, summary_of, summed
 from dataward.deadlines.tree_messages import (
     HIGHEST,
     LOWEST,
+    PLANTED,
     Address,
     Appoint,
     BranchChild,
@@ -161,7 +162,12 @@ class HostedGroup:
         self.version += 1
 
     def views(self) -> list[Send]:
-        """A view for each child."""
+        """A view for each child.
+
+        A group in a planted tree that has no place yet does not know the range of its addresses.
+        """
+        if self.link is None and not self.is_root and self.version == PLANTED:
+            return []
         self.turn += 1
         lows = [self.low, *(record.child.low for record in self.records[1:]), self.high]
         children, root, above = self.children, self.root, None if self.is_root else self.parent

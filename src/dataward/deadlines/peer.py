@@ -18,6 +18,7 @@ from dataward.deadlines.group import (
     ParentLink,
     accepts,
 )
+from dataward.deadlines.planting import planted
 from dataward.deadlines.reference_points import reference_points
 from dataward.deadlines.reservations import ExecutionRole, WantedBytes
 from dataward.deadlines.routing import FALLS, pass_on
@@ -104,6 +105,11 @@ class Peer:
         group = HostedGroup(self._new_id(), 1, self.address, 1, [leaf], True, now, self._new_id)
         self.groups[group.id] = group
 
+    def plant_tree(self, addresses: Collection[Address]) -> list[Send]:
+        """Begin a tree with all these peers, of which this one need not be one."""
+        first, self._made = self._made + 1, self._made + 2 * len(addresses)
+        return planted(addresses, self.address, first)
+
     def tick(self, now: float) -> list[Send]:
         """What is said in every period."""
         self.role.expire(now)
@@ -121,12 +127,16 @@ class Peer:
         """Hear of another peer from outside the tree, as from a list of members."""
         self._know(address)
 
-    def leave(self, now: float) -> list[Send]:
-        """Leave on purpose: give away what this peer hosts, and say goodbye."""
+    def leave(self, now: float, also: Collection[Address] = ()) -> list[Send]:
+        """Leave on purpose: give away what this peer hosts, and say goodbye.
+
+        Others that leave with it, ``also``, are given nothing.
+        """
         sends = []
         for group in self.groups.values():
-            spare = [a for record in group.records for a in record.spare if a != self.address]
-            spare += [r.child.host for r in group.records if r.child.host != self.address]
+            spare = [address for record in group.records for address in record.spare]
+            spare += [record.child.host for record in group.records]
+            spare = [a for a in spare if a != self.address and a not in also]
             if spare:
                 sends.append(Send(spare[0], _given(group)))
         if self.link is not None:
@@ -162,12 +172,15 @@ class Peer:
         self._lose_place(now)
 
     def on_lost(self, addresses: Collection[Address], now: float) -> None:
-        """These peers are known to be gone: act now as after a long silence of theirs."""
+        """These peers are known to be gone: act now as after a long silence of theirs.
+
+        A child that this host has not heard of yet may have been given to another host just now.
+        """
         long_ago = now - 2 * SILENCE_SECONDS
         self.contacts = [address for address in self.contacts if address not in addresses]
         for group in self.groups.values():
             for record in group.records:
-                if record.child.host in addresses:
+                if record.child.host in addresses and record.has_reported:
                     record.heard = min(record.heard, long_ago)
             if group.link is not None and group.link.ref.host in addresses:
                 group.link.heard = min(group.link.heard, long_ago)
@@ -245,7 +258,10 @@ class Peer:
         for leaf in group.misplaced():
             if group.parent is not None:
                 sends.append(Send(group.parent.host, JoinTree(leaf)))
-        sends += group.balance(now) + group.crown_only_child() + group.rise(now)
+        crown = group.crown_only_child()
+        if crown:  # without a view after it, by which the new root would have a parent again
+            return sends + crown
+        sends += group.balance(now) + group.rise(now)
         if _is_settled_root(group, now) and self.contacts:
             probe = ProbeTree(group.id, self.address, group.leaves)
             sends.append(Send(self.random.choice(self.contacts), probe))
@@ -302,8 +318,9 @@ class Peer:
                 return []
             if not accepts(group.link, view, now):
                 return _objection(group.link, view)
+            is_first = group.link is None
             group.link, group.is_root, group.rising = ParentLink(view, now), False, None
-            return []
+            return group.views() if is_first else []
         if view.level != 1:
             return []
         if not accepts(self.link, view, now):

@@ -15,6 +15,7 @@ GroupId = tuple[Address, int]
 """Who made the group, and that peer's how-manieth group it is."""
 
 LOWEST, HIGHEST = -1, 1 << 62
+PLANTED = 1  # the version of a group in a planted tree; other ways begin with higher ones
 
 
 class Stamp(NamedTuple):

@@ -40,17 +40,25 @@ class BookPage(msgspec.Struct, frozen=True):
     """What one run has promised; ``busy`` are the cores that it uses, and until when."""
 
     pid: int
-    created: float  # when the process began: pids are used again
+    began: int  # when the process began, in ticks since the machine did: pids are used again
     slots: tuple[BookSlot, ...] = ()
     busy: dict[int, float] = {}
 
+    @property
     def is_of_living(self) -> bool:
-        import psutil  # here, since runs without a deadline need none of it
+        return ticks_when_began(self.pid) == self.began
 
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.created) < 1.0
-        except psutil.Error:
-            return False
+
+def ticks_when_began(pid: int) -> int:
+    """When a process began, as the kernel counts; -1 if there is no such process.
+
+    Seconds since 1970, which psutil tells, are reckoned from a boot time that may jump by a second.
+    """
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return -1
+    return int(status.rpartition(")")[2].split()[19])  # the name before may hold anything
 
 
 def book_directory(environment: Mapping[str, str]) -> Path:
@@ -64,16 +72,15 @@ class PromiseBook:
     """One run's hold on the book. Several runs of one process have pages of their own."""
 
     def __init__(self, directory: Path) -> None:
-        import psutil
-
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._directory = directory
-        process = psutil.Process()
-        self._page = BookPage(process.pid, process.create_time())
-        self._path = directory / f"{process.pid}-{time.monotonic_ns()}.page"
+        pid = os.getpid()
+        self._page = BookPage(pid, ticks_when_began(pid))
+        self._path = directory / f"{pid}-{time.monotonic_ns()}.page"
         self._locks: dict[int, int] = {}  # by core, the file that locks it
         self._others: list[BookPage] = []
         self._ours: dict[int, BookedCores] = {}
+        self._changed = 0  # when the directory had changed, as of our last look
         self._is_closed = False
 
     @contextmanager
@@ -89,6 +96,7 @@ class PromiseBook:
 
     def read(self) -> None:
         """Read the pages of other runs that live; remove those of runs that do not."""
+        self._changed = self._directory.stat().st_mtime_ns
         self._others = []
         for path in sorted(self._directory.glob("*.page")):
             if path == self._path:
@@ -97,7 +105,7 @@ class PromiseBook:
                 page = msgspec.json.decode(path.read_bytes(), type=BookPage)
             except (OSError, msgspec.MsgspecError):
                 continue  # it has just ended
-            if page.is_of_living():
+            if page.is_of_living:
                 self._others.append(page)
             else:
                 with suppress(OSError):
@@ -118,6 +126,12 @@ class PromiseBook:
         return found
 
     def promised(self, core: int, clock: float) -> list[TheirSlot]:
+        """What others have promised on a core by now; ``clock`` is 0 on the caller's clock.
+
+        The event loop may not have got round to news that came before a task of ours ended.
+        """
+        if self._directory.stat().st_mtime_ns != self._changed:
+            self.read()
         return sorted(
             TheirSlot(slot.deadline - clock, slot.seconds, slot.is_ready)
             for slot in self._theirs(core)
@@ -212,6 +226,10 @@ class BookedCores:
         self._wanted: Mapping[int, float] = {}
         self._busy: dict[int, float] = {}
         book.enter(self)
+
+    @property
+    def has_others(self) -> bool:
+        return self._book.has_others
 
     def promised(self, core: int) -> Sequence[TheirSlot]:
         return self._book.promised(self.first + core, self._clock)

@@ -43,13 +43,13 @@ class CorePromises:
     def promise(self, slots: Iterable[PromisedSlot]) -> None:
         """Keep these promises instead of those made before; tasks that run are not among them."""
         running = set(self._busy.values())
-        self._queues = [[] for _ in range(self.cores)]
+        queues: list[list[QueueSlot]] = [[] for _ in range(self.cores)]
         cores: dict[TaskId, tuple[int, ...]] = {}
         for slot in slots:
             if slot.task not in running and slot.core < self.cores:
-                queued = QueueSlot(slot.deadline, slot.seconds, slot.task)
-                self._queues[slot.core] = reserved(self._queues[slot.core], [queued])
+                queues[slot.core].append(QueueSlot(slot.deadline, slot.seconds, slot.task))
                 cores[slot.task] = (*cores.get(slot.task, ()), slot.core)
+        self._queues = [reserved((), queue) for queue in queues]
         self._cores_of = cores
         self._tell({})
 
@@ -59,27 +59,26 @@ class CorePromises:
         Idle cores are asked in order: first for what they have promised, then for what others have.
         A core is left to somebody else whose task is tighter, and waits for it.
         """
-        self.held_until = inf
         idle = [core for core in range(self.cores) if core not in self._busy]
         ours = []
         for core in idle:
             queue = self._merged(core, now)
             place = self._next(queue, ready, now, idle)
-            self.held_until = min(self.held_until, idle_until(queue, now))
             if place is not None and isinstance(queue[place].task, bool):
                 continue
             ours.append(core)
             if place is not None:
                 task = TaskId(queue[place].task)
                 if self._start(task, self._cores_of[task], now + queue[place].seconds):
-                    self._tell(self._wanted(ready))
+                    self._tell(ready)
                     return task
         for core in ours:
             found = self._other(core, ready, now, idle)
             if found is not None and self._start(found[0], (core,), now + found[1]):
-                self._tell(self._wanted(ready))
+                self._tell(ready)
                 return found[0]
-        self._tell(self._wanted(ready))
+        self.held_until = min((idle_until(self._merged(c, now), now) for c in idle), default=inf)
+        self._tell(ready)
         return None
 
     def end(self, task: TaskId) -> None:
@@ -146,7 +145,8 @@ class CorePromises:
         ]
         return reserved(self._queues[core], theirs) if theirs else self._queues[core]
 
-    def _tell(self, wanted: Mapping[int, float]) -> None:
+    def _tell(self, ready: ReadyTasks) -> None:
+        wanted = self._wanted(ready) if self.shared.has_others else {}
         self.shared.tell(list(self._queues), wanted)
 
     def _wanted(self, ready: ReadyTasks) -> dict[int, float]:

@@ -1,0 +1,37 @@
+"""How peers leave the tree together, as all those of one machine do."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dataward.deadlines.peer import Peer
+from dataward.deadlines.tree_messages import Address, Appoint, GroupId, Send
+
+
+def goodbyes(peers: Mapping[Address, Peer], now: float) -> list[Send]:
+    """What peers send who leave at once: what they host goes to others, who know of each other."""
+    sends = [send for peer in peers.values() for send in peer.leave(now, peers)]
+    hosts: dict[Address | GroupId, Address] = {
+        send.message.group: send.to for send in sends if isinstance(send.message, Appoint)
+    }
+    found = []
+    for to, message in sends:
+        if isinstance(message, Appoint):
+            found.append(Send(to, _as_given(message, hosts, peers)))
+        elif to not in peers:
+            found.append(Send(to, message))
+    return found
+
+
+def _as_given(
+    given: Appoint, hosts: Mapping[Address | GroupId, Address], gone: Mapping[Address, Peer]
+) -> Appoint:
+    """The group without leaves that are gone, and with the new hosts of groups next to it."""
+    children = [
+        child._replace(host=hosts.get(child.key, child.host))
+        for child in given.children
+        if child.key not in gone
+    ]
+    above = given.parent
+    if above is not None:
+        above = above._replace(host=hosts.get(above.group, above.host))
+    return replace(given, children=children, parent=above)
