@@ -21,14 +21,17 @@ from runpy import run_module
 from rich.console import Console
 
 HERE = Path(__file__).parent
+SHARED = frozenset({"sleeping"})  # what benches share
 # They take long and measure no speed.
 WHEN_NAMED = frozenset(
-    {"cluster_chaos", "cluster_truth", "deadlines", "fuzz", "mutants", "parts", "worst"}
+    {"choices", "cluster_chaos", "cluster_truth", "deadlines", "fuzz", "mutants", "parts", "worst"}
 )
 
 
 def main() -> None:
-    modules = [m for m in iter_modules([str(HERE)]) if not m.name.startswith("_")]
+    modules = [
+        m for m in iter_modules([str(HERE)]) if not m.name.startswith("_") and m.name not in SHARED
+    ]
     names = [m.name for m in modules]
     rooms = [m.name for m in modules if m.ispkg]
     match sys.argv[1:]:

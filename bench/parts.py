@@ -28,6 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "copies of what took long": ("safe_bytes_per_second=0",),
     "second runs": ("backups_max=0",),
     "offers, and second runs": ("mover=heft-links",),
+    "volunteers": ("volunteers=false",),
     "cores and links by urgency": ("precedence=arrival",),
     "latest starts": ("plan=heft-links",),
     "short leases": ("lease_seconds=125", "validation_seconds=62.5"),

@@ -5,8 +5,10 @@
 Two processes: a host that serves, and a node that fetches as it does for a task, through the same
 code: hashed, written, and taken into its depot. curl writes to a file of the same disk and hashes
 nothing. With TLS, both show certificates of one cluster. Rounds are taken in turn; the table has
-the best of each, for the machine may have other things to do, and the ratio of these. CPU is that
-of both ends, in the same round. nginx and curl are Debian's; without them only ours are shown.
+the best of each, for the machine may have other things to do, and the ratio of these. Before each,
+as many bytes are written to the disk and removed: a virtual machine may have given memory back that
+was free for two seconds, and getting it again takes longer than the transfer. CPU is that of both
+ends, in the same round. nginx and curl are Debian's; without them only ours are shown.
 """
 
 import argparse
@@ -231,6 +233,16 @@ def cpu_of(server: psutil.Process) -> float:
     return serving + ours.children_user + ours.children_system
 
 
+def touch_memory(directory: Path, size_bytes: int) -> None:
+    """Have the machine hold so much free memory that files can be written to at once."""
+    path = directory / "touched"
+    block = bytes(1 << 20)
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(0, size_bytes, len(block)):
+            file.write(block)
+    path.unlink()
+
+
 def timed(server: psutil.Process, fetched: Callable[[], float]) -> Took:
     before = cpu_of(server)
     seconds = fetched()
@@ -252,10 +264,12 @@ def compare(directory: Path, samples: list[Sample], rounds: int, out: Console) -
             serving = [*ITSELF, "serve", str(directory), str(port), *(["tls"] if tls else [])]
             for _ in range(rounds):
                 with running(serving, [port]) as server:
+                    touch_memory(directory, sample.total_bytes)
                     ours.append(timed(server, partial(by_ours, sample, directory, port, tls=tls)))
                 if has_nginx:
                     at = tls_port if tls else plain_port
                     with running(nginx, [at]) as server:
+                        touch_memory(directory, sample.total_bytes)
                         theirs.append(
                             timed(server, partial(by_curl, sample, directory, at, tls=tls))
                         )

@@ -26,11 +26,11 @@ PLACES = {
     "strategies": (3.2, 5, 1),
     "node": (3.2, 6, 1),
     "stores": (4.7, 6, 1),
-    "deadlines": (2.0, 6, 1),
-    "plan": (2.8, 7, 1),
+    "deadlines": (2.0, 7, 1),
+    "plan": (2.8, 8, 1),
     "world": (4.0, 7, 1),
-    "model": (1.65, 8, 4.3),
-    "kernel": (4.6, 8, 1),
+    "model": (1.65, 9, 4.3),
+    "kernel": (4.6, 9, 1),
 }
 COLUMN, ROW, BOX_WIDTH, BOX_HEIGHT, MARGIN = 138, 92, 118, 50, 20
 

@@ -7,26 +7,31 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 from bench.cluster_chaos.harm import Harm
-from bench.cluster_chaos.rig import Rig
+from bench.cluster_chaos.rig import LEASE_SECONDS, Rig
+from bench.cluster_chaos.stalls import StallMeter
 from bench.cluster_chaos.workload import Prepared, digest_of, prepared
 from dataward.cluster.exchange import RunFactsNow
 from dataward.cluster.history import FinalState, broken_promises
-from dataward.cluster.results import fetch_results, orders_of, results_of
+from dataward.cluster.results import RunResultFile, fetch_results, orders_of, results_of
 from dataward.cluster.submitting import SubmitRequest, Submitter
-from dataward.cluster.visitor import ClusterError
+from dataward.cluster.troubles import Trouble, TroubleKind, Troubles
+from dataward.cluster.visitor import ClusterError, Visitor
 from dataward.errors import DatawardError
 from dataward.formats.read import read_workflow
 from dataward.model.events import Event
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun
 from dataward.model.states import RunState
+from dataward.model.workflow import FileId
 from dataward.reports.event_file import EventFileReader
 from dataward.world import TransferFailed
 
 END_SECONDS = 90.0  # after the last harm was undone
+FETCH_SECONDS = 20.0
 CALM_SECONDS = (0.1, 2.5)  # between two harms
 HARMS = (2, 6)  # in a round
 TWO_RUNS = 0.4  # of the rounds have two runs at a time
@@ -36,7 +41,7 @@ RETRIES = 3  # a task fails if an input is spoiled while it reads it
 
 # Harms that cost the campaign most of its time are drawn less often.
 WEIGHTS = {
-    "kill": 3, "kill and empty": 2, "kill all": 1, "pause": 2, "fence": 2, "runner": 2,
+    "kill": 3, "kill and empty": 2, "kill all": 1, "pause": 2, "fence": 2, "cut": 3, "runner": 2,
     "spoil": 2, "remove": 2, "fill": 2, "failover": 2, "store": 1,
 }  # fmt: skip
 
@@ -71,11 +76,12 @@ async def hurt(
     reports: list[RoundReport] = []
     spoiled: set[tuple[NodeId, str]] = set()  # uploads stay from round to round
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not any(report.problems for report in reports):
-        number = len(reports) + 1
-        one = _Round(rig, Random(f"{seed}.{number}"), number, list(kinds), spoiled)
-        reports.append(await one.play())
-        tell(reports[-1])
+    with StallMeter() as meter:
+        while time.monotonic() < until and not any(report.problems for report in reports):
+            number = len(reports) + 1
+            one = _Round(rig, Random(f"{seed}.{number}"), number, list(kinds), spoiled, meter)
+            reports.append(await one.play())
+            tell(reports[-1])
     return reports
 
 
@@ -87,8 +93,10 @@ class _Round:
         number: int,
         kinds: list[str],
         spoiled: set[tuple[NodeId, str]],
+        meter: StallMeter,
     ) -> None:
         self._rig = rig
+        self._meter = meter
         self._random = random
         self._directory = rig.path / "rounds" / str(number)
         self._directory.mkdir(parents=True)
@@ -225,8 +233,7 @@ class _Round:
             results = await results_of(visitor, run, work.workflow)
             committed = {file: one.file.digest for file, one in results.items() if one is not None}
             tasks = await visitor.look(run.name, work.workflow.task_ids)
-            with suppress(ClusterError):
-                await fetch_results(visitor, results, target)
+            await self._fetch(visitor, results, target)
         fetched = {
             file: digest_of(target / file) for file in work.expected if (target / file).exists()
         }
@@ -237,11 +244,50 @@ class _Round:
             fetched=fetched,
             expected=work.expected,
         )
-        cuts = self._harm.cuts_of(facts.run.submitted_at)
-        problems = broken_promises(self._events(run.name), work.parents, final, cuts)
+        troubles = self._troubles(work, facts.run.submitted_at)
+        problems = broken_promises(
+            self._events(run.name), work.parents, final, troubles, work.outputs
+        )
         if facts.run.state is not RunState.COMPLETE:
             problems.append(f"{run.name} is {facts.run.state.value}")
         return problems
+
+    async def _fetch(
+        self, visitor: Visitor, results: dict[FileId, RunResultFile | None], target: Path
+    ) -> None:
+        """Fetch results as a user would, who asks again: a node may have come back just now."""
+        until = time.monotonic() + FETCH_SECONDS
+        while True:
+            try:
+                await visitor.cluster()
+                await fetch_results(visitor, results, target)
+                return
+            except ClusterError:
+                if time.monotonic() > until:
+                    return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _troubles(self, work: Prepared, submitted_at: float) -> Troubles:
+        """What was done to the cluster, as the history of one run sees it."""
+        names: dict[str, set[FileId]] = {}
+        for file, digest in work.digests.items():
+            names.setdefault(digest, set()).add(file)
+        done = [
+            Trouble(
+                one.kind,
+                one.begin - submitted_at,
+                one.end - submitted_at,
+                one.node,
+                frozenset(names.get(one.digest, ())),
+                one.is_emptied,
+            )
+            for one in self._harm.done
+        ]
+        stalls = [
+            Trouble(TroubleKind.BUSY, begin - submitted_at, end - submitted_at)
+            for begin, end in self._meter.stalls
+        ]
+        return Troubles([*done, *stalls], LEASE_SECONDS)
 
     def _events(self, run: str) -> dict[NodeId, list[Event]]:
         """The lists of all nodes; those that a depot lost when it was emptied come first."""

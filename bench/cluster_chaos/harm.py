@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -19,8 +20,8 @@ from typing import ClassVar
 from valkey.exceptions import ValkeyError
 
 from bench.cluster_chaos.rig import LEASE_SECONDS, Rig
-from dataward.cluster.history import Cut
 from dataward.cluster.store_server import StoreServer
+from dataward.cluster.troubles import TroubleKind
 from dataward.live.sandbox import digest_in
 from dataward.model.ids import NodeId
 
@@ -29,8 +30,23 @@ STORE_SECONDS = 60.0
 
 
 @dataclass
+class Done:
+    """A trouble that the cluster was given; all times are those of the wall clock."""
+
+    kind: TroubleKind
+    node: NodeId | None = None
+    digest: str = ""
+    is_emptied: bool = False
+    begin: float = field(default_factory=time.time)
+    end: float = inf
+
+    def undone(self) -> None:
+        self.end = time.time()
+
+
+@dataclass
 class Harm:
-    """Hurts one cluster. ``log`` has what was done, ``cuts`` where lists of events end."""
+    """Hurts one cluster. ``log`` has what was done in words, ``done`` for the history checker."""
 
     rig: Rig
     random: Random
@@ -38,24 +54,28 @@ class Harm:
     spoiled: set[tuple[NodeId, str]]  # nodes and digests: a file may have several names there
     precious: set[str] = field(default_factory=set)  # digests that cannot be made again
     log: list[str] = field(default_factory=list)
-    cuts: list[tuple[NodeId, float, bool]] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
     _undoing: list[asyncio.Task[None]] = field(default_factory=list)
     _down: set[NodeId] = field(default_factory=set)
     _is_store_hurt: bool = False
 
     async def do(self, kind: str) -> None:
         """Hurt the cluster in this way, if that can be done now."""
-        done = await self.KINDS[kind](self)
-        if done:
-            self.log.append(done)
+        what = await self.KINDS[kind](self)
+        if what:
+            self.log.append(what)
 
     async def undo_all(self) -> None:
-        """Wait until all has been undone."""
+        """Wait until all has been undone, and all nodes are there."""
         while self._undoing:
             await self._undoing.pop()
+        await asyncio.to_thread(self.rig.start_nodes)  # one that found its disk full has ended
+        await asyncio.to_thread(self.rig.wait_for, self.rig.names)
 
-    def cuts_of(self, submitted_at: float) -> list[Cut]:
-        return [Cut(node, at - submitted_at, removed) for node, at, removed in self.cuts]
+    def _note(self, kind: TroubleKind, node: NodeId | None = None, digest: str = "") -> Done:
+        done = Done(kind, node, digest)
+        self.done.append(done)
+        return done
 
     def _later(self, seconds: float, undo: Callable[[], Awaitable[None]]) -> None:
         async def wait() -> None:
@@ -70,9 +90,10 @@ class Harm:
         up = [node for node in self.rig.names if node not in self._down]
         return self.random.choice(up) if len(up) > 1 else None
 
-    def _kill(self, node: NodeId) -> None:
-        self.cuts.append((node, time.time(), False))
+    def _kill(self, node: NodeId) -> Done:
+        done = self._note(TroubleKind.KILLED, node)
         self.rig.signal(node, signal.SIGKILL)
+        return done
 
     async def kill_node(self) -> str:
         return await self._kill_one(is_emptied=False)
@@ -85,10 +106,11 @@ class Harm:
         if node is None:
             return ""
         self._down.add(node)
-        self._kill(node)
+        done = self._kill(node)
         if is_emptied := is_emptied and not self._only_at(node):
+            done.is_emptied = True
             await asyncio.to_thread(self._empty, node)
-        self._later(seconds, lambda: self._revive([node]))
+        self._later(seconds, lambda: self._revive([done]))
         return f"{node} killed{' and emptied' * is_emptied} for {seconds:.1f} s"
 
     async def kill_all_nodes(self) -> str:
@@ -96,24 +118,24 @@ class Harm:
         if self._down:
             return ""
         self._down.update(self.rig.names)
-        for node in self.rig.names:
-            self._kill(node)
-        self._later(seconds, lambda: self._revive(self.rig.names))
+        killed = [self._kill(node) for node in self.rig.names]
+        self._later(seconds, lambda: self._revive(killed))
         return f"all nodes killed for {seconds:.1f} s"
 
-    async def _revive(self, nodes: list[NodeId]) -> None:
-        self._down.difference_update(nodes)
+    async def _revive(self, killed: list[Done]) -> None:
+        self._down.difference_update(one.node for one in killed if one.node is not None)
         await asyncio.to_thread(self.rig.start_nodes)
+        for one in killed:
+            one.undone()
 
     def _empty(self, node: NodeId) -> None:
         while self.rig.process_of(node) is not None:
             self.rig.reap()
             time.sleep(0.01)
-        self.cuts.append((node, time.time(), True))
         for events in self.rig.depot_of(node).glob("runs/*/events"):
             place = self.kept / events.parent.name
             place.mkdir(parents=True, exist_ok=True)
-            shutil.copy(events, place / f"{node}.{len(self.cuts)}")
+            shutil.copy(events, place / f"{node}.{len(self.done)}")
         self.rig.empty_depot(node)
 
     def _only_at(self, node: NodeId) -> Set[str]:
@@ -140,19 +162,40 @@ class Harm:
         if node is None or not self.rig.signal(node, signal.SIGSTOP):
             return ""
         self._down.add(node)
+        done = self._note(TroubleKind.SILENT, node)
 
         async def go_on() -> None:
             self._down.discard(node)
             self.rig.signal(node, signal.SIGCONT)
+            done.undone()
 
         self._later(seconds, go_on)
         return f"{node} stopped for {seconds:.1f} s"
+
+    async def cut_off(self) -> str:
+        """Pull the plug of a node: nothing comes or goes, and nobody is told."""
+        node, seconds = self._some_node(), self.random.uniform(0.2, 3) * LEASE_SECONDS
+        lan = self.rig.lan
+        if node is None or lan is None:
+            return ""
+        self._down.add(node)
+        done = self._note(TroubleKind.SILENT, node)
+        await asyncio.to_thread(lan.cut, node)
+
+        async def heal() -> None:
+            await asyncio.to_thread(lan.heal, node)
+            self._down.discard(node)
+            done.undone()
+
+        self._later(seconds, heal)
+        return f"{node} cut off for {seconds:.1f} s"
 
     async def kill_runner(self) -> str:
         node = self._some_node()
         runners = self.rig.runners_of(node) if node is not None else []
         if not runners:
             return ""
+        self._note(TroubleKind.PROCESS, node).undone()
         with suppress(ProcessLookupError):
             os.kill(self.random.choice(sorted(runners)), signal.SIGKILL)
         return f"a runner of {node} killed"
@@ -163,6 +206,7 @@ class Harm:
         found = self._some_file()
         if found is None:
             return ""
+        self._note(TroubleKind.FILE, _node_in(found), digest_in(Path(found).name))
         with suppress(FileNotFoundError):
             size_bytes = os.stat(found).st_size
             with open(found, "r+b") as file:
@@ -175,6 +219,7 @@ class Harm:
         found = self._some_file()
         if found is None:
             return ""
+        self._note(TroubleKind.FILE, _node_in(found), digest_in(Path(found).name))
         with suppress(FileNotFoundError):
             os.unlink(found)
         return f"{Path(found).name[:8]} removed at {_node_in(found)}"
@@ -193,12 +238,14 @@ class Harm:
         path, seconds = self.rig.small_depot / "filler", self.random.uniform(1, 4)
         if not self.rig.has_small_disk or path.exists():
             return ""
+        done = self._note(TroubleKind.FULL, self.rig.names[-1])
         with suppress(OSError), open(path, "wb", buffering=0) as file:
             while True:
                 file.write(bytes(FILL_BYTES))
 
         async def free() -> None:
             path.unlink(missing_ok=True)
+            done.undone()
 
         self._later(seconds, free)
         return f"the disk of {self.rig.names[-1]} full for {seconds:.1f} s"
@@ -213,6 +260,7 @@ class Harm:
         primary, replica = self.random.choice(pairs)
         alone = self.random.uniform(0, 1)
         self._is_store_hurt = True
+        done = self._note(TroubleKind.STORE)
         with suppress(ValkeyError, OSError):
             self.rig.detach(primary, replica)
         await asyncio.sleep(alone)
@@ -220,7 +268,7 @@ class Harm:
 
         async def wait_and_return() -> None:
             await asyncio.to_thread(self._wait_for_primary, replica)
-            await self._store_returns()
+            await self._store_returns(done)
 
         self._later(self.random.uniform(0, 2), wait_and_return)
         return f"primary {primary.port} alone for {alone:.1f} s, then killed"
@@ -240,16 +288,18 @@ class Harm:
             return ""
         seconds = self.random.uniform(0.5, 3)
         self._is_store_hurt = True
+        done = self._note(TroubleKind.STORE)
         for server in self.rig.servers():
             self.rig.kill_server(server)
-        self._later(seconds, self._store_returns)
+        self._later(seconds, lambda: self._store_returns(done))
         return f"all servers of the store killed for {seconds:.1f} s"
 
-    async def _store_returns(self) -> None:
+    async def _store_returns(self, done: Done) -> None:
         for server in self.rig.servers():
             await asyncio.to_thread(self.rig.attach, server)
         await asyncio.to_thread(self.rig.start_store)
         self._is_store_hurt = False
+        done.undone()
 
     KINDS: ClassVar = {
         "kill": kill_node,
@@ -257,6 +307,7 @@ class Harm:
         "kill all": kill_all_nodes,
         "pause": pause_node,
         "fence": fence_node,
+        "cut": cut_off,
         "runner": kill_runner,
         "spoil": spoil_file,
         "remove": remove_file,

@@ -12,12 +12,13 @@ from pathlib import Path
 import psutil
 from valkey.exceptions import ValkeyError
 
+from bench.cluster_chaos.lan import HUB, Lan
 from dataward.cli.laptop_nodes import wait_for_nodes
 from dataward.cluster.access import contacts_for, read_access
 from dataward.cluster.founding import ClusterDirectory
 from dataward.cluster.laptop import Laptop, StartedNode
 from dataward.cluster.local_store import LocalStore
-from dataward.cluster.store_server import StoreServer
+from dataward.cluster.store_server import LOOPBACK, StoreServer
 from dataward.cluster.visitor import Visitor
 from dataward.live.depot_disk import Place, files_in_depot
 from dataward.live.file_digest import file_digest
@@ -34,24 +35,32 @@ REPLICATION_WORDS = ("+psync", "+replconf", "+ping")
 class Rig:
     """``with Rig(directory) as rig``: everything is up inside, and ended after it.
 
-    The last node's depot is on a small disk of its own, where that can be made.
+    The last node's depot is on a small disk of its own, where that can be made. With
+    ``is_spaced``, nodes are in network namespaces; ``capacity`` is that of each depot, if any.
     """
 
     path: Path
     nodes: int = 4
     shards: int = 3
     replicas: int = 1
+    is_spaced: bool = False
+    capacity: str = ""
     laptop: Laptop = field(init=False)
     names: list[NodeId] = field(init=False)
+    lan: Lan | None = field(init=False, default=None)
     has_small_disk: bool = False
 
     def __post_init__(self) -> None:
-        self.laptop = Laptop(ClusterDirectory(self.path))
         self.names = [NodeId(f"n{number}") for number in range(1, self.nodes + 1)]
+        self.lan = Lan(self.names) if self.is_spaced else None
+        directory = ClusterDirectory(self.path)
+        self.laptop = Laptop(directory, self.lan.command_of) if self.lan else Laptop(directory)
 
     def __enter__(self) -> "Rig":
         self.laptop.directory.found(self.path.name)
         try:
+            if self.lan is not None:
+                self.lan.open()
             self.start_store()
             self.has_small_disk = self._mount_small_disk()
             self.start_nodes()
@@ -68,6 +77,8 @@ class Rig:
         self.laptop.stop_nodes()
         self.laptop.stop_store()
         self.reap()
+        if self.lan is not None:
+            self.lan.close()
         if self.has_small_disk:
             shutil.copytree(self.small_depot, self.path / "small-depot", dirs_exist_ok=True)
             subprocess.run(["umount", "-l", str(self.small_depot)], check=False)
@@ -82,7 +93,14 @@ class Rig:
     def start_nodes(self) -> None:
         """Start every node that does not run."""
         self.reap()
-        self.laptop.start_nodes(self.nodes, 1, ["--lease", f"{LEASE_SECONDS:g}s"])
+        options = ["--lease", f"{LEASE_SECONDS:g}s"]
+        if self.capacity:
+            options += ["--capacity", self.capacity]
+        self.laptop.start_nodes(self.nodes, 1, options)
+
+    def wait_for(self, nodes: list[NodeId]) -> None:
+        """Return when these are members, and answer."""
+        wait_for_nodes(self.laptop, nodes)
 
     def process_of(self, node: NodeId) -> StartedNode | None:
         return next((one for one in self.laptop.started() if one.node == node), None)
@@ -147,7 +165,7 @@ class Rig:
 
     def start_store(self) -> None:
         """Start every server that does not run; return when they are a whole store."""
-        self.laptop.start_store(self.shards, self.replicas)
+        self.laptop.start_store(self.shards, self.replicas, HUB if self.lan else LOOPBACK)
         for server in self.servers():
             with suppress(ValkeyError, OSError):
                 server.ask("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)

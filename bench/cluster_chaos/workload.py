@@ -24,7 +24,14 @@ class Prepared:
     workflow: Workflow
     path: Path
     expected: dict[FileId, str]
+    digests: dict[FileId, str]  # of all files
     inputs: frozenset[str]  # digests
+
+    @property
+    def outputs(self) -> dict[TaskId, list[FileId]]:
+        ids, files = self.workflow.task_ids, self.workflow.file_ids
+        rows = enumerate(self.workflow.outputs.rows())
+        return {ids[task]: [files[file] for file in row] for task, row in rows}
 
     @property
     def parents(self) -> dict[TaskId, list[TaskId]]:
@@ -50,8 +57,10 @@ def prepared(random: Random, directory: Path) -> Prepared:
     return Prepared(workflow, path, *_plainly_made(workflow, directory / "plain"))
 
 
-def _plainly_made(workflow: Workflow, directory: Path) -> tuple[dict[FileId, str], frozenset[str]]:
-    """The results of a loop over all tasks in one directory, and the inputs, by digest."""
+def _plainly_made(
+    workflow: Workflow, directory: Path
+) -> tuple[dict[FileId, str], dict[FileId, str], frozenset[str]]:
+    """What a loop over all tasks in one directory makes: results, all files, and inputs."""
     directory.mkdir()
     write_inputs(workflow, directory)
     for task in workflow.layers.order.tolist():
@@ -62,7 +71,7 @@ def _plainly_made(workflow: Workflow, directory: Path) -> tuple[dict[FileId, str
         file: digests[file] for i, file in enumerate(workflow.file_ids) if made[i] and not read[i]
     }
     inputs = frozenset(digests[f] for i, f in enumerate(workflow.file_ids) if not made[i])
-    return results, inputs
+    return results, digests, inputs
 
 
 def digest_of(path: Path) -> str:

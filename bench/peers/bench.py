@@ -40,11 +40,9 @@ def run(
 ) -> None:
     sizes = {w: (QUICK_SIZES if quick else SIZES)[w] for w in workloads}
     pythons = {each.name: python_of(each) for each in contestants}
-    outcomes: Outcomes = {}
-    for workload in workloads:
-        _play(workload, sizes, contestants, pythons, outcomes)
-    _write_record(sizes, outcomes)
-    shown = [_shown(each, pythons[each.name]) for each in contestants]
+    outcomes = played(sizes, contestants, pythons)
+    write_record(RECORD, sizes, outcomes)
+    shown = shown_as(contestants, pythons)
     out.print(rates_table(shown, sizes, outcomes))
     _print_notes(out, contestants, sizes)
     out.print(ratios_table(workloads, outcomes))
@@ -54,15 +52,32 @@ def run(
         _run_many(out, MANY // 10 if quick else MANY, outcomes)
 
 
+def played(
+    sizes: Mapping[str, int],
+    contestants: Sequence[Contestant],
+    pythons: Mapping[str, Path | Failure],
+    *,
+    rounds: int = ROUNDS,
+    own_network: bool = False,
+) -> Outcomes:
+    """The rounds of each workload that has a size."""
+    outcomes: Outcomes = {}
+    for workload in sizes:
+        _play(workload, sizes, contestants, pythons, outcomes, rounds, own_network)
+    return outcomes
+
+
 def _play(
     workload: str,
     sizes: Mapping[str, int],
     contestants: Sequence[Contestant],
     pythons: Mapping[str, Path | Failure],
     outcomes: Outcomes,
+    rounds: int,
+    own_network: bool,
 ) -> None:
     """Everybody once, then everybody again, so that a busy minute is shared by all."""
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, rounds + 1):
         for each in (c for c in contestants if workload in c.workloads):
             results = outcomes.setdefault((each.name, workload), [])
             # A failure is not repeated: two minutes of waiting teach nothing new.
@@ -72,7 +87,8 @@ def _play(
             if isinstance(python, Failure):
                 results.append(python)
                 continue
-            result = run_once(each, python, workload, each.size(workload, sizes))
+            size = each.size(workload, sizes)
+            result = run_once(each, python, workload, size, own_network=own_network)
             results.append(result)
             _say(f"{workload}, round {number}, {each.name}: {_in_words(result)}")
 
@@ -83,8 +99,14 @@ def _in_words(result: Result | Failure) -> str:
     return f"{result.tasks} tasks in {result.seconds:.2f} s"
 
 
-def _shown(contestant: Contestant, python: Path | Failure) -> Shown:
-    return Shown(contestant, "" if isinstance(python, Failure) else version_of(contestant, python))
+def shown_as(
+    contestants: Sequence[Contestant], pythons: Mapping[str, Path | Failure]
+) -> list[Shown]:
+    shown = []
+    for each in contestants:
+        python = pythons[each.name]
+        shown.append(Shown(each, "" if isinstance(python, Failure) else version_of(each, python)))
+    return shown
 
 
 def _print_notes(out: Console, contestants: Sequence[Contestant], sizes: Mapping[str, int]) -> None:
@@ -120,14 +142,14 @@ def _middle(results: Sequence[Result | Failure]) -> Result:
     return next(result for result in counted if result.seconds == seconds)
 
 
-def _write_record(sizes: Mapping[str, int], outcomes: Outcomes) -> None:
+def write_record(path: Path, sizes: Mapping[str, int], outcomes: Outcomes) -> None:
     """Every round, for those who doubt a median."""
-    RECORD.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     runs = [
         {"contestant": name, "workload": workload, "rounds": [asdict(each) for each in results]}
         for (name, workload), results in outcomes.items()
     ]
-    RECORD.write_text(json.dumps({"sizes": dict(sizes), "runs": runs}, indent=1) + "\n")
+    path.write_text(json.dumps({"sizes": dict(sizes), "runs": runs}, indent=1) + "\n")
 
 
 def _say(sentence: str) -> None:

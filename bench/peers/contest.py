@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -24,6 +25,9 @@ QUICK_SIZES = {workload: size // 10 for workload, size in SIZES.items()}
 
 # Logs may still be written while they are removed.
 LENIENT = {"ignore_cleanup_errors": True}
+
+# Runs what follows in a network namespace with nothing but loopback.
+IN_OWN_NETWORK = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 ALL = tuple(SIZES)
 COMMANDS = ("commands", "files")
@@ -52,6 +56,9 @@ ON_CLUSTER = Contestant("dataward, cluster of 2", "on_dataward_cluster.py", pack
 POOL = Contestant("ProcessPoolExecutor", "on_process_pool.py")
 SPAWN = Contestant("bare posix_spawn", "on_posix_spawn.py", workloads=("commands",))
 RAY = Contestant("Ray", "on_ray.py", "ray", "ray")
+SATURATED_DASK = Contestant(
+    "Dask (saturation inf)", "on_dask.py", "dask", "distributed", options=("inf",)
+)
 SNAKEMAKE = Contestant(
     "Snakemake",
     "on_snakemake.py",
@@ -67,7 +74,7 @@ CONTESTANTS = (
     SPAWN,
     Contestant("executorlib", "on_executorlib.py", "executorlib", "executorlib"),
     Contestant("Dask", "on_dask.py", "dask", "distributed"),
-    Contestant("Dask (saturation inf)", "on_dask.py", "dask", "distributed", options=("inf",)),
+    SATURATED_DASK,
     RAY,
     Contestant("Parsl", "on_parsl.py", "parsl", "parsl"),
     Contestant("HyperQueue", "on_hyperqueue.py", "hyperqueue", "hyperqueue", workloads=COMMANDS),
@@ -77,12 +84,19 @@ CONTESTANTS = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a script counted; `whole_seconds` includes its start and stop, where it tells them."""
+    """What a script counted; `whole_seconds` includes its start and stop, where it tells them.
+
+    `network_bytes` is what went over a network of the run's own, `told_bytes` what the contestant
+    itself counts as moved between nodes.
+    """
 
     seconds: float
     tasks: int
     whole_seconds: float | None = None
     bytes_each: float | None = None
+    cpu_seconds: float | None = None
+    network_bytes: float | None = None
+    told_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +107,13 @@ class Failure:
     reason: str
 
 
-def run_once(contestant: Contestant, python: Path, workload: str, size: int) -> Result | Failure:
-    """One run in a fresh directory; nothing it started is left afterwards."""
+def run_once(
+    contestant: Contestant, python: Path, workload: str, size: int, *, own_network: bool = False
+) -> Result | Failure:
+    """One run in a fresh directory; nothing it started is left afterwards.
+
+    With a network of its own, where that can be had, all that is sent over it is the run's.
+    """
     mark = uuid4().hex
     with (
         # Beside the repository's files, not in /tmp, which may be memory.
@@ -103,10 +122,15 @@ def run_once(contestant: Contestant, python: Path, workload: str, size: int) -> 
         TemporaryDirectory(prefix="bench-", **LENIENT) as temporary,
     ):
         command = [str(python), str(SCRIPTS / contestant.script), workload, str(size)]
+        environment = _environment(python, directory, temporary, mark)
+        before: tuple[str, ...] = ()
+        if own_network and can_have_own_network():
+            before = IN_OWN_NETWORK
+            environment["DATAWARD_BENCH_OWN_NETWORK"] = "1"
         process = subprocess.Popen(
-            [*command, *contestant.options],
+            [*before, *command, *contestant.options],
             cwd=directory,
-            env=_environment(python, directory, temporary, mark),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -121,6 +145,15 @@ def run_once(contestant: Contestant, python: Path, workload: str, size: int) -> 
         finally:
             _clear_away(process, mark)
     return _result(process.returncode, stdout, stderr)
+
+
+@cache
+def can_have_own_network() -> bool:
+    """Whether this user may make network namespaces, as root on Linux may."""
+    try:
+        return not subprocess.run([*IN_OWN_NETWORK, "true"], capture_output=True).returncode
+    except OSError:
+        return False
 
 
 def _environment(python: Path, directory: str, temporary: str, mark: str) -> dict[str, str]:

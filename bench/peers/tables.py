@@ -21,8 +21,10 @@ HEADINGS = {
     "files": "file DAG",
 }
 
-# What the project promises of dataward's rate divided by the other's.
-TARGETS = {
+Targets = Mapping[tuple[str, str], float]
+"""What the project promises of our rate divided by the other's, by its name and the workload."""
+
+TARGETS: Targets = {
     (RAY.name, "functions"): 10.0,
     (RAY.name, "commands"): 2.0,
     (RAY.name, "files"): 1.3,
@@ -74,10 +76,18 @@ def rates_table(shown: Sequence[Shown], sizes: Mapping[str, int], rounds: Rounds
     return table
 
 
-def ratios_table(workloads: Sequence[str], rounds: Rounds) -> Table:
-    table = _table("dataward's rate divided by the other's", "beside", workloads)
-    for other in (RAY, POOL, SPAWN, SNAKEMAKE):
-        table.add_row(other.name, *(_ratio(other.name, w, rounds) for w in workloads))
+def ratios_table(
+    workloads: Sequence[str],
+    rounds: Rounds,
+    ours: Contestant = DATAWARD,
+    others: Sequence[Contestant] = (RAY, POOL, SPAWN, SNAKEMAKE),
+    targets: Targets = TARGETS,
+) -> Table:
+    table = _table(f"the rate of {ours.name} divided by the other's", "beside", workloads)
+    for other in others:
+        table.add_row(
+            other.name, *(_ratio(ours.name, other.name, w, rounds, targets) for w in workloads)
+        )
     return table
 
 
@@ -115,9 +125,9 @@ def _cell(contestant: Contestant, workload: str, sizes: Mapping[str, int], round
     return _number(rate(rounds, contestant.name, workload)) + star
 
 
-def _ratio(name: str, workload: str, rounds: Rounds) -> str:
-    ours, theirs = rate(rounds, DATAWARD.name, workload), rate(rounds, name, workload)
-    target = TARGETS.get((name, workload))
+def _ratio(ours_name: str, name: str, workload: str, rounds: Rounds, targets: Targets) -> str:
+    ours, theirs = rate(rounds, ours_name, workload), rate(rounds, name, workload)
+    target = targets.get((name, workload))
     wanted = "" if target is None else f"≥ {target:g}"
     if ours is None or theirs is None:
         return f"– ({wanted})" if wanted else "–"

@@ -14,6 +14,7 @@ DatawardError
 │   └── BadValueError
 ├── FormatError                a file cannot be read: a workflow, a platform, an event list
 ├── SettingError               an option or a parameter makes no sense
+├── DeadlineRefusedError       a workflow cannot be promised by its deadline
 ├── OutputError                a result cannot be written where it was asked for
 ├── ProcessDiedError           the process that made a function call died
 │   └── TimeLimitError         it was ended, since the call took too long
@@ -140,6 +141,27 @@ class SettingError(DatawardError, ValueError):
     """An option or a parameter makes no sense; the message names it and says what is accepted."""
 
 
+class DeadlineRefusedError(DatawardError):
+    """A workflow cannot be promised by its deadline, and nothing of it was run.
+
+    ``earliest_seconds`` is the earliest that could be promised, from when it was asked; infinite if
+    run times of the types ``unknown`` are not known. ``path_seconds`` is the length of the critical
+    path, if the deadline leaves less time than that; else 0.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        earliest_seconds: float,
+        path_seconds: float = 0.0,
+        unknown: Sequence[str] = (),
+    ) -> None:
+        self.earliest_seconds = earliest_seconds
+        self.path_seconds = path_seconds
+        self.unknown = tuple(unknown)
+        super().__init__(sentence)
+
+
 class OutputError(DatawardError):
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
@@ -168,7 +190,7 @@ class ValueLostError(DatawardError):
     def __init__(self, function: str, how: str) -> None:
         self.function = function
         self.how = how
-        super().__init__(f"the result of {function} is lost: {how}; make the call again")
+        super().__init__(f"the result of {function} is lost: {how}")
 
     def __reduce__(self) -> tuple[type["ValueLostError"], tuple[str, str]]:
         return type(self), (self.function, self.how)

@@ -3,7 +3,7 @@
 A node that asked for anything not named here could not be simulated.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from sys import maxsize
@@ -32,6 +32,7 @@ from dataward.model.workflow import FileId, TaskId
 # Node code imports the kernel's types from here, so that this module is all it needs.
 __all__ = [
     "Cancelled",
+    "CoresForUs",
     "Disk",
     "DiskFull",
     "Fiber",
@@ -45,11 +46,14 @@ __all__ = [
     "Queue",
     "RunResult",
     "Runner",
+    "SharedCores",
     "Store",
     "StoreUnavailable",
     "StoredFile",
+    "TheirSlot",
     "TimedOut",
     "TransferFailed",
+    "Unserved",
     "World",
 ]
 
@@ -60,6 +64,23 @@ class StoreUnavailable(DatawardError):  # noqa: N818 - a condition to wait out
 
 class TransferFailed(DatawardError):  # noqa: N818
     """A file did not arrive from the node (or the origin) it was asked of."""
+
+
+class Unserved(TransferFailed):
+    """Nobody serves a file that no task can make again; ``is_lost``: and has not for long.
+
+    ``holders`` are the nodes that are known to have had the file.
+    """
+
+    def __init__(
+        self, file: FileId, holders: Sequence[NodeId], why: str, *, lost_seconds: float = 0.0
+    ) -> None:
+        self.file = file
+        self.holders = tuple(holders)
+        self.is_lost = lost_seconds > 0
+        had = f"{' and '.join(holders)} had it" if holders else "no node is known to have had it"
+        what = f"is lost: nobody has served it for {lost_seconds:.0f} s" if self.is_lost else ""
+        super().__init__(f"input {file!r} {what or 'is not served'}; {had} ({why})")
 
 
 class DiskFull(DatawardError):  # noqa: N818
@@ -284,6 +305,59 @@ class Runner(Protocol):
         ...
 
 
+OurSlot = tuple[float, float, TaskId]
+"""(deadline, seconds, task): time that we have promised on a core"""
+
+
+class TheirSlot(NamedTuple):
+    """Time that somebody else has promised on a core that we share; ``is_ready`` if they wait."""
+
+    deadline: float
+    seconds: float
+    is_ready: bool
+
+    @property
+    def latest_start(self) -> float:
+        return self.deadline - self.seconds
+
+
+class SharedCores(Protocol):
+    """The cores of a node, as far as others on the same machine have promised them, too."""
+
+    def promised(self, core: int) -> Sequence[TheirSlot]:
+        """What others have promised on this core, earliest deadline first."""
+        ...
+
+    def take(self, core: int, until: float) -> bool:
+        """Use a core from now on, about until then. False if somebody else uses it."""
+        ...
+
+    def give_back(self, core: int) -> None: ...
+
+    def tell(self, queues: Sequence[Sequence[OurSlot]], wanted: Mapping[int, float]) -> None:
+        """Let others know what our cores have promised, earliest deadline first.
+
+        ``wanted`` are the cores that ready tasks wait for, and by when these tasks must end.
+        """
+        ...
+
+
+class CoresForUs:
+    """Cores that nobody else has promised."""
+
+    def promised(self, core: int) -> Sequence[TheirSlot]:
+        return ()
+
+    def take(self, core: int, until: float) -> bool:
+        return True
+
+    def give_back(self, core: int) -> None:
+        pass
+
+    def tell(self, queues: Sequence[Sequence[OurSlot]], wanted: Mapping[int, float]) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """One node's view of everything outside it."""
@@ -301,3 +375,4 @@ class World:
     runner: Runner
     emit: Emit
     speed: float = 1.0  # of the machine: a task estimated at 10 s takes 5 s at a speed of 2
+    shared_cores: SharedCores = CoresForUs()  # noqa: RUF009 - has no state

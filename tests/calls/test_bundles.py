@@ -201,20 +201,95 @@ def test_those_that_are_gone_are_passed_over():
 # --- calls that need large values ----------------------------------------------------------------
 
 
-def test_a_call_waits_for_the_node_that_has_its_value_as_long_as_moving_it_would_take():
-    homes = {1: PreferredNode("n1", 5.0), 2: PreferredNode("n2", 9.0)}
-    bundler = Bundler(2, preferred_of=lambda item: homes.get(item.number))
-    pace = Pace()
-    pace.learn(1, 0.0001)
-    for number in (1, 2, 3):
+class Places:
+    """Values are at the nodes that calls prefer and ``at`` others; they take 5 s to any other."""
+
+    def __init__(self, homes, at=None, also=None):
+        self.homes = homes
+        self.at = at or {}
+        self.also = also or {}  # seconds to bring the rest of what a call needs, to any node
+
+    def preferred_of(self, item):
+        home = self.homes.get(item.number)
+        return PreferredNode(home, 5.0) if home else None
+
+    def moving_seconds(self, item, node):
+        if item.number in self.also:
+            return self.also[item.number]
+        is_here = self.homes[item.number] == node or node in self.at.get(item.number, ())
+        return 0.0 if is_here else 5.0
+
+    def slots_at(self, node):
+        return 2
+
+
+class Clock:
+    now = 0.0
+
+
+def lined_up(numbers, places, seconds, clock):
+    """Calls that take so long, in a bundler for two nodes of two slots."""
+    bundler, pace = Bundler(4, places=places, now=lambda: clock.now), Pace()
+    pace.learn(1, seconds)
+    for number in numbers:
         bundler.add(Item(number, pace), [])
+    return bundler
 
-    def numbers(node, now):
-        return [item.number for item in bundler.next_bundle(node, now)]
 
-    assert numbers("n2", 0.0) == [2], "first what is at home there"
-    assert numbers("n2", 0.0) == [3], "then what is at home nowhere"
-    assert numbers("n2", 4.9) == []
+def next_numbers(bundler, node):
+    return [item.number for item in bundler.next_bundle(node)]
+
+
+def test_a_call_leaves_a_node_that_takes_no_calls_when_its_value_could_have_been_moved():
+    clock = Clock()
+    bundler = lined_up((1, 2, 3), Places({1: "n1", 2: "n2"}), 0.0001, clock)
+
+    assert next_numbers(bundler, "n2") == [2], "first what is at home there"
+    assert next_numbers(bundler, "n2") == [3], "then what is at home nowhere"
+    clock.now = 4.9
+    assert next_numbers(bundler, "n2") == []
     assert (bundler.waiting(), bundler.next_leave()) == (1, 5.0)
-    assert numbers("n2", 5.0) == [1]
+    clock.now = 5.0
+    assert next_numbers(bundler, "n2") == [1]
     assert (bundler.waiting(), bundler.next_leave()) == (0, None)
+
+
+def test_calls_stay_at_a_node_that_is_soon_through_with_them():
+    clock = Clock()
+    bundler = lined_up(range(4), Places(dict.fromkeys(range(4), "n1")), 1.0, clock)
+
+    for clock.now in (3.0, 6.0, 9.0):
+        assert len(next_numbers(bundler, "n1")) == 1
+        assert next_numbers(bundler, "n2") == [], "the node has taken a call just now"
+
+    clock.now = 14.0
+    assert next_numbers(bundler, "n2") == [3]
+
+
+def test_a_call_leaves_at_once_where_it_would_wait_longer_than_moving_its_value_takes():
+    bundler = lined_up(range(14), Places(dict.fromkeys(range(14), "n1")), 1.0, Clock())
+
+    taken = [number for _ in range(5) for number in next_numbers(bundler, "n2")]
+
+    # The last one has 13 s of work before it, on two slots; the tenth has 4.5 s.
+    assert taken == [13, 12, 11, 10]
+    assert next_numbers(bundler, "n1") == [0]
+
+
+def test_calls_whose_values_have_been_copied_to_a_node_are_made_there_first():
+    places = Places(dict.fromkeys(range(14), "n1"), at={3: ["n2"], 9: ["n2"]})
+    bundler = lined_up(range(14), places, 1.0, Clock())
+
+    taken = [number for _ in range(3) for number in next_numbers(bundler, "n2")]
+
+    assert taken == [9, 3, 13]
+    assert bundler.waiting() == 11
+
+
+def test_calls_that_need_nothing_from_elsewhere_come_first_at_their_own_node():
+    also = {0: 2.0, 1: 1.0, 3: 0.5}
+    bundler = lined_up(range(5), Places(dict.fromkeys(range(5), "n1"), also=also), 1.0, Clock())
+
+    taken = [number for _ in range(5) for number in next_numbers(bundler, "n1")]
+
+    assert taken == [2, 4, 3, 1, 0]

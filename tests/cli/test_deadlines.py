@@ -75,10 +75,3 @@ def test_numbers_out_of_range_are_refused_in_one_sentence(
 
     assert said.code == ExitCode.USAGE
     assert f"{option} cannot be {value}" in said.err
-
-
-def test_peercomp_as_a_strategy_names_the_command(dataward: Dataward) -> None:
-    said = dataward("simulate", "fork.json", "--strategy", "peercomp")
-
-    assert said.code != ExitCode.OK
-    assert "dataward deadlines" in said.err

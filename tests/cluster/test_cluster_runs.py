@@ -1,5 +1,7 @@
 """Workflows on a cluster of real processes: nodes, a real store, files over TLS."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -189,6 +191,25 @@ def test_programs_and_directories_travel(cluster: LaptopCluster, tmp_path: Path)
 
     assert ended.run.state is RunState.COMPLETE
     assert cluster.fetch(submitted.run.name, tmp_path / "got")["all"] == b"a\nb\nc\nd\n"
+
+
+def test_programs_that_tasks_make_are_fetched_as_programs(
+    cluster: LaptopCluster, tmp_path: Path
+) -> None:
+    wf = WorkflowBuilder("tools")
+    wf.command(
+        "printf '#!/bin/sh\\necho made\\n' > tool; chmod +x tool; echo no > plain",
+        id="make",
+        outputs=["tool", "plain"],
+    )
+    write_workflow(wf.build(), tmp_path / "w.json")
+    submitted = cluster.submit(tmp_path / "w.json", fresh=True, copies=2)
+    cluster.wait(submitted.run.name)
+
+    cluster.fetch(submitted.run.name, tmp_path / "got")
+
+    assert subprocess.run([tmp_path / "got" / "tool"], capture_output=True).stdout == b"made\n"
+    assert not os.access(tmp_path / "got" / "plain", os.X_OK)
 
 
 def test_inputs_are_read_where_they_are(cluster: LaptopCluster, tmp_path: Path) -> None:

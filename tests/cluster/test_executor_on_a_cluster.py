@@ -310,22 +310,110 @@ def say_who_and_wait(who, told):
     return os.getppid()
 
 
-def test_a_value_that_only_a_killed_node_had_is_lost_and_says_so(doomed):
+def test_a_value_that_only_a_killed_node_had_is_made_again(doomed, tmp_path):
+    made = tmp_path / "made"
     with Executor(access=doomed.submit_access) as executor:
-        value = executor.submit(big_value)
+        value = executor.submit(big_value_once_more, made)
         value.exception(SECONDS)
-        holder = value.kept.maker
         before = executor.submit(len, value).result(SECONDS)
 
-        doomed.kill(holder)
+        doomed.kill(value.kept.maker)
 
         assert eventually(lambda: value.kept.loss is not None)
-        with pytest.raises(ValueLostError, match="big_value is lost"):
+        assert made.stat().st_size == 1  # nobody has asked for it yet
+        assert executor.submit(len, value).result(SECONDS) == before == SIZE
+        assert value.result(SECONDS) == bytes(SIZE)
+        assert made.stat().st_size == 2
+
+
+def test_what_was_made_from_lost_values_is_made_again_only_as_far_back_as_need_be(doomed, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    with Executor(access=doomed.submit_access) as executor:
+        base = executor.submit(big_value_once_more, first)
+        after = executor.submit(turned, base, second, by=3)
+        after.exception(SECONDS)
+        doomed.kill(after.kept.maker)
+        assert eventually(lambda: after.kept.loss is not None)
+        both_were_there = base.kept.loss is not None
+
+        asked = after.result(SECONDS)
+
+        assert asked == bytes([3]) * SIZE
+        assert second.stat().st_size == 2
+        assert first.stat().st_size == 1 + both_were_there
+        assert executor.submit(len, base).result(SECONDS) == SIZE
+
+
+def test_a_value_whose_futures_are_gone_is_made_again_for_one_that_needs_it(doomed, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    with Executor(access=doomed.submit_access, slots=1) as executor:
+        after = executor.submit(turned, executor.submit(big_value_once_more, first), second, by=5)
+        after.exception(SECONDS)
+        gc.collect()
+
+        doomed.kill(after.kept.maker)
+
+        assert executor.submit(len, after).result(SECONDS) == SIZE
+        assert (first.stat().st_size, second.stat().st_size) == (2, 2)
+
+
+def test_a_lost_value_is_made_again_before_the_executor_ends(doomed, tmp_path):
+    made = tmp_path / "made"
+    with Executor(access=doomed.submit_access) as executor:
+        value = executor.submit(big_value_once_more, made)
+        value.exception(SECONDS)
+        doomed.kill(value.kept.maker)
+        assert eventually(lambda: value.kept.loss is not None)
+
+    assert value.result(SECONDS) == bytes(SIZE)
+
+
+def test_a_value_that_cannot_be_made_again_is_lost_and_says_so(doomed, tmp_path):
+    told = tmp_path / "told"
+    with Executor(access=doomed.submit_access) as executor:
+        value = executor.submit(big_value_unless, told)
+        value.exception(SECONDS)
+        told.touch()
+
+        doomed.kill(value.kept.maker)
+
+        with pytest.raises(
+            ValueLostError, match=r"big_value_unless is lost: .*made again.*no more"
+        ):
             value.result(SECONDS)
         with pytest.raises(ValueLostError):
             executor.submit(len, value).result(SECONDS)
-        assert before == SIZE
         assert executor.submit(double, 4).result(SECONDS) == 8
+
+
+def test_a_value_whose_arguments_are_no_longer_kept_is_lost_and_says_so(doomed):
+    with Executor(access=doomed.submit_access) as executor:
+        executor._loop._dispatcher._remaker._kept.bytes_max = 0
+        value = executor.submit(big_value)
+        value.exception(SECONDS)
+
+        doomed.kill(value.kept.maker)
+
+        with pytest.raises(ValueLostError, match=r"big_value is lost: .*no longer kept"):
+            value.result(SECONDS)
+
+
+def big_value_once_more(made):
+    with open(made, "a") as file:
+        file.write(".")
+    return bytes(SIZE)
+
+
+def turned(value, made, by):
+    with open(made, "a") as file:
+        file.write(".")
+    return bytes([by]) * len(value)
+
+
+def big_value_unless(told):
+    if told.exists():
+        raise ValueError("no more")
+    return bytes(SIZE)
 
 
 def big_value():

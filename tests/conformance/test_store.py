@@ -1636,6 +1636,21 @@ def test_a_reopened_task_says_where_its_inputs_are(store):
     assert list(reopened.input_copies) == copies
 
 
+def test_a_task_that_has_ended_knows_no_more_of_its_inputs_than_where_they_were(store):
+    a_chain(store)
+    store.notify("child", "parent", copies=[Copy("parent.out", "n1", 7, "a digest")])
+    store.complete("child")
+    after_its_end = store.look("child").input_copies
+    store.notify("child", "parent", generation=2, copies=[Copy("parent.out", "n2", 8, "another")])
+
+    reopened = store.reopen("child")
+    store.notify("child", "parent", generation=3, copies=[Copy("parent.out", "n3", 9, "the last")])
+
+    assert list(after_its_end) == [Copy("parent.out", "n1")]
+    assert list(reopened.input_copies) == [Copy("parent.out", "n2")]
+    assert list(store.look("child").input_copies) == [Copy("parent.out", "n3", 9, "the last")]
+
+
 def test_a_reopened_task_runs_as_the_next_generation(store):
     store.submit(a_task("a"))
     store.complete("a", "n1.1.1", 1)

@@ -1,8 +1,14 @@
 """Bookings of one node and submissions of one owner, message by message."""
 
 from dataward.deadlines.frames import Allocation, outline_of
-from dataward.deadlines.local_schedule import Frame
-from dataward.deadlines.reservations import EXPIRY_SECONDS, Booking, ExecutionRole, WantedSlots
+from dataward.deadlines.local_schedule import Frame, QueueSlot
+from dataward.deadlines.reservations import (
+    EXPIRY_SECONDS,
+    Booking,
+    ExecutionRole,
+    WantedBytes,
+    WantedSlots,
+)
 from dataward.deadlines.submission import (
     AskFor,
     AskKey,
@@ -175,3 +181,58 @@ def test_a_booking_that_expired_before_it_was_confirmed_ends_the_promise() -> No
 
     assert submission.on_expired(ask.key, BookingRef(5, 1)) == [ReleaseAt(5, ask.key)]
     assert submission.state is SubmissionState.REFUSED
+
+
+# --- data, and promises of runs ------------------------------------------------------------------
+
+
+def test_what_is_not_at_its_place_makes_a_task_longer() -> None:
+    wanted = WantedSlots(
+        [10.0], Frame(0.0, 100.0), [False], 1.0, [WantedBytes(300.0, [(7, 200.0)])]
+    )
+    near = ExecutionRole(place=7, bytes_per_second=10.0)
+    far = ExecutionRole(place=8, bytes_per_second=10.0)
+
+    seconds = []
+    for role in (near, far):
+        booking = role.reserve("a", wanted, 0.0)
+        assert booking is not None
+        ((start, end),) = booking.promises
+        seconds.append(end - start)
+
+    assert seconds == [20.0, 40.0]
+
+
+def test_the_best_place_has_the_most_bytes_and_the_lowest_of_equals_wins() -> None:
+    def best(*held: tuple[int, float]) -> int | None:
+        wanted = WantedSlots([1.0], Frame(0.0, 9.0), [False], 1.0, [WantedBytes(9.0, held)])
+        return wanted.best_place
+
+    assert best((3, 1.0), (2, 4.0)) == 2
+    assert best((3, 4.0), (2, 4.0)) == 2
+    assert best() is None
+
+
+def test_a_confirmed_booking_that_nobody_adopts_is_freed() -> None:
+    role = ExecutionRole(hold_seconds=60.0, patience_seconds=float("inf"))
+    booking = role.reserve("a", LONG, 0.0)
+    assert booking is not None
+    assert role.confirm("a", booking.number, 10.0)
+
+    assert not role.expire(70.0)
+    assert role.confirm("a", booking.number, 70.0)  # said again: it is not held for longer
+    assert role.expire(70.1)
+    assert not role.queue
+
+
+def test_adopted_promises_replace_those_of_the_same_run_and_stay() -> None:
+    role = ExecutionRole(hold_seconds=60.0, patience_seconds=float("inf"))
+    role.adopt("run", [QueueSlot(50.0, 10.0, ("run", "a")), QueueSlot(90.0, 10.0, ("run", "b"))])
+
+    role.adopt("run", [QueueSlot(80.0, 10.0, ("run", "b"))])
+    role.expire(1000.0)
+
+    assert role.queue == [QueueSlot(80.0, 10.0, ("run", "b"))]
+    role.check_invariants(0.0)
+    assert role.take(("run", "b")) is not None
+    assert role.take(("run", "b")) is None

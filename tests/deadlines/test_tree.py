@@ -2,9 +2,10 @@
 
 import pytest
 
-from dataward.deadlines.group import ParentLink, accepts
+from dataward.deadlines.frames import Allocation, outline_of
+from dataward.deadlines.group import SILENCE_SECONDS, ParentLink, accepts
 from dataward.deadlines.local_schedule import Frame
-from dataward.deadlines.reservations import ExecutionRole, WantedSlots
+from dataward.deadlines.reservations import ExecutionRole, WantedBytes, WantedSlots
 from dataward.deadlines.submission import SubmissionState
 from dataward.deadlines.tree_messages import HIGHEST, LOWEST, GroupView, Stamp
 from deadlines.tree_world import TreeWorld, Weather, chaos
@@ -134,6 +135,39 @@ def test_a_sequence_is_served_in_two_pieces_where_no_hole_holds_it() -> None:
     submission = world.peers[owner].submissions[number]
     assert submission.state is SubmissionState.ACCEPTED
     assert sorted((key.low, key.high) for key in submission.bookings) == [(0, 1), (1, 3)]
+
+
+def test_a_request_goes_first_where_the_data_is_and_then_elsewhere() -> None:
+    world = a_tree(12)
+    owner, place = min(world.peers), max(world.peers)
+    for address, peer in world.peers.items():
+        peer.role = ExecutionRole(place=address, bytes_per_second=1.0)
+    world.run(5.0)
+    data = {0: WantedBytes(100.0, [(place, 100.0)])}
+    nodes = []
+    for number in (1, 2):
+        outline = outline_of(a_workflow(("a", 600, "")))
+        allocation = Allocation(outline, world.now, world.now + 900.0)
+        world.send(owner, world.peers[owner].submit(number, allocation, world.now, data=data))
+        world.run(10.0)
+        submission = world.peers[owner].submissions[number]
+        assert submission.state is SubmissionState.ACCEPTED
+        ((node, promise),) = submission.placed().values()
+        nodes.append((node == place, promise.latest_end - promise.latest_start))
+
+    assert nodes == [(True, 600.0), (False, 700.0)]
+
+
+def test_a_peer_that_is_known_to_be_gone_is_replaced_before_it_is_silent_for_long() -> None:
+    world = a_tree(12)
+    gone = world.root().host
+
+    world.crash(gone)
+    for peer in world.peers.values():
+        peer.on_lost({gone}, world.now)
+    world.run(SILENCE_SECONDS - 1.0)
+
+    assert world.root().host in world.peers
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -71,6 +71,10 @@ class TreeWorld:
         self._send(owner, self.peers[owner].submit(self.workflows, allocation, self.now))
         return self.workflows
 
+    def send(self, source: int, sends: list[Send]) -> None:
+        """Have a peer's messages on their way."""
+        self._send(source, sends)
+
     def run(self, seconds: float) -> None:
         until = self.now + seconds
         while self._events and self._events[0][0] <= until:

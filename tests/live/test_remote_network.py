@@ -202,9 +202,9 @@ def test_many_messages_at_once_go_in_few_requests_and_in_order(world):
     batches = []
     leave = world.client("n1").leave_mail
 
-    async def leave_and_count(to, run, mail):
+    async def leave_and_count(to, run, mail, messages):
         batches.append(to)
-        return await leave(to, run, mail)
+        return await leave(to, run, mail, messages)
 
     world.client("n1").leave_mail = leave_and_count
     for message in sent:
@@ -213,6 +213,8 @@ def test_many_messages_at_once_go_in_few_requests_and_in_order(world):
 
     assert world.networks["n0"].inbox.take_all() == sent
     assert len(batches) == 3
+    client = world.client("n1")
+    assert (client.messages_sent, client.letters_sent) == (2500, 3)
 
 
 def test_of_too_many_messages_that_wait_the_oldest_are_dropped(world, monkeypatch):

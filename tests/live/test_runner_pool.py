@@ -286,6 +286,30 @@ def test_processes_that_were_launched_and_given_nothing_end_with_their_pool():
     assert (open_files(), child_processes()) == before
 
 
+def test_processes_are_started_before_the_first_order_comes() -> None:
+    Path("logs").mkdir()
+    before = child_processes()
+    pool = RunnerPool(Path("work").absolute(), 2)
+
+    async def main() -> None:
+        pool.get_ready(1)
+        pool.get_ready(5)  # while the first is being started
+        assert pool._restart is not None
+        await pool._restart
+        assert len(child_processes() - before) == 1
+        pool.get_ready(5)
+        await pool._restart
+        ready = child_processes() - before
+        assert len(ready) == 2, "no more than there are slots"
+        await pool.carry_out(an_order("true"))
+        assert child_processes() - before == ready
+        pool.close()
+
+    asyncio.run(main())
+    pool.wait()
+    assert child_processes() == before
+
+
 def child_processes() -> set[int]:
     return {process.pid for process in psutil.Process().children()}
 

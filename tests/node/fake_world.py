@@ -153,6 +153,7 @@ class FakeNetwork:
         self.inbox = kernel.queue()
         self.sent: list[tuple[NodeId, Message]] = []
         self.fetched: list[tuple[FileId, NodeId]] = []
+        self.digests: dict[FileId, str] = {}  # by which the files fetched were asked for
         self.silent: set[str] = set()
         self.doubted: set[str] = set()
         self.together_bytes = 0
@@ -173,6 +174,7 @@ class FakeNetwork:
         if self._disk.is_full:
             raise DiskFull("the disk is full")
         self.fetched.append((file.id, source))
+        self.digests[file.id] = file.digest
         self._disk.stored[file.id] = StoredFile(
             file.id, file.size_bytes, file.producer or file.id, written=False
         )

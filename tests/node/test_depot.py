@@ -29,7 +29,7 @@ from dataward.node.store_client import StoreClient
 from dataward.sim.parts import SimDisk
 from dataward.sim.simulation import Simulation
 from dataward.sim.truth import Truth
-from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
+from dataward.world import DiskFull, InputLost, StoredFile, Unserved
 from node.fake_world import FakeWorld
 from sim.small_runs import MB, adage, cheap, machines, one_task
 
@@ -256,12 +256,14 @@ def test_all_that_is_lost_is_told_at_once() -> None:
     assert lost.value.producers == ("maker of a", "maker of c")
 
 
-def test_an_input_of_the_workflow_is_never_lost_only_late() -> None:
+def test_an_input_of_the_workflow_that_nobody_serves_is_late_at_first() -> None:
     place = Place()
     place.simulation.interference.cuts.append(frozenset({"origin"}))
 
-    with pytest.raises(TransferFailed, match="not even the origin"):
+    with pytest.raises(Unserved, match="'a' is not served") as late:
         place.do(lambda: place.visit("a"))
+
+    assert not late.value.is_lost
 
     place.check()
 

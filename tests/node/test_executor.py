@@ -23,6 +23,7 @@ from dataward.model.operations import (
     LetGo,
     Notify,
     Operation,
+    OutputFile,
     Postpone,
     Release,
     Reopen,
@@ -641,3 +642,24 @@ def test_a_long_task_with_nobody_to_give_way_to_is_in_line_when_a_core_comes_fre
     place.pass_time(1.0)
 
     assert place.runner.given[:2] == ["runs", "long"]
+
+
+def test_a_task_that_runs_again_asks_its_producers_what_its_inputs_contain() -> None:
+    place = Place()
+    spec = a_task("t", reads=["in"], made_by="p")
+    written = OutputFile("in", 100, "a digest")
+    place.have(
+        Submit(a_task("p", writes=["in"], children=("t",))),
+        Submit(spec),
+        Begin("p", "n1.1.1", "n1"),
+        Commit("p", "n1.1.1", "n1", (), 1, (written,)),
+        Notify("t", "p", 1, False, (Copy("in", "n1", 100, "a digest"),)),
+        Begin("t", "n1.1.2", "n1"),
+        Commit("t", "n1.1.2", "n1", (), 1),
+        Reopen("t", 1),
+    )
+
+    place.run(spec)
+
+    assert place.told(AttemptBegan)[-1].generation == 2
+    assert place.network.digests == {"in": "a digest"}

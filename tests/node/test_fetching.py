@@ -10,18 +10,17 @@ from dataward.model.ids import ORIGIN
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
 from dataward.model.operations import AddCopies, Begin, Commit, Copy, InputFile, Submit
 from dataward.node.fetching import Fetcher
-from dataward.node.serving import SILENT_ROUNDS
 from dataward.world import DiskFull, InputLost
 from node.fake_world import FakeWorld, a_task
 
-LARGE, SMALL = 1000, 10
+LARGE, MIDDLING, SMALL = 1000, 100, 10
 
 
 class Place(FakeWorld):
-    """Node n0, which asks before it fetches files of more than 100 bytes."""
+    """Node n0: files are asked for from 50 bytes on, and are large from 200 bytes on."""
 
     def __init__(self, **settings: Any) -> None:
-        plain = {"uploads_max": 1, "asked_bytes": 100, "fetch_rounds": 1}
+        plain = {"uploads_max": 1, "asked_bytes": 50, "large_bytes": 200, "fetch_rounds": 1}
         super().__init__(**{**plain, **settings})
         self.fetcher = Fetcher(self.world, self.settings, self.client)
 
@@ -71,6 +70,17 @@ def test_a_small_file_is_fetched_unasked() -> None:
 
     assert place.network.fetched == [("f", "n1")]
     assert place.network.sent == []
+
+
+@pytest.mark.parametrize(("size_bytes", "is_large"), [(LARGE, True), (MIDDLING, False)])
+def test_a_node_that_asks_for_a_file_says_whether_the_file_is_large(
+    size_bytes: int, is_large: bool
+) -> None:
+    place = Place()
+
+    place.fetch(size_bytes)
+
+    assert [want.is_large for _, want in place.sent(WantFile)] == [is_large]
 
 
 def test_nobody_is_asked_where_any_number_may_fetch() -> None:
@@ -143,8 +153,9 @@ def test_a_quick_source_is_tried_before_slow_ones_even_if_it_is_the_origin(sourc
     assert place.network.fetched == [("in", source)]
 
 
-def test_what_a_node_has_seen_of_a_source_decides_the_next_time(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("size_bytes", "heeded"), [(LARGE, True), (MIDDLING, False)])
+def test_how_long_large_files_took_decides_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, size_bytes: int, heeded: bool
 ) -> None:
     place = Place(quickest_source=True, uploads_max=0)
     seconds = {"n1": 100.0, "n2": 1.0}
@@ -156,30 +167,48 @@ def test_what_a_node_has_seen_of_a_source_decides_the_next_time(
 
     monkeypatch.setattr(place.network, "fetch", takes_time)
     for source in ("n1", "n2"):
-        place.fetch(sources=(source,))
+        place.fetch(size_bytes, (source,))
         place.pass_time(100.0)
 
     for _ in range(10):
         place.fetch(sources=("n1", "n2"))
         place.pass_time(100.0)
 
-    assert tried[2:] == ["n2"] * 10
+    assert (tried[2:] == ["n2"] * 10) is heeded
 
 
 def test_who_must_hold_on_asks_again_and_waits_as_long_as_it_is_answered() -> None:
     place = Place(ask_again_seconds=10.0)
 
     fiber = place.fetch()
-    for _ in range(2 * SILENT_ROUNDS):
+    for _ in range(5):
         place.answer(HoldOn(1))
         place.pass_time(10.0)
 
     assert not fiber.done()
-    assert place.numbers() == [("n1", 1)] * (2 * SILENT_ROUNDS + 1)
+    assert place.numbers() == [("n1", 1)] * 6
 
 
-def test_a_holder_that_says_nothing_is_given_up() -> None:
-    place = Place(ask_again_seconds=10.0)
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_file_is_fetched_unasked_from_a_node_that_says_nothing(rounds: int) -> None:
+    place = Place(answer_seconds=2.0, ask_again_seconds=10.0)
+    fiber = place.fetch()
+    for _ in range(rounds):
+        place.answer(HoldOn(1))
+        place.pass_time(10.0)
+
+    place.pass_time(1.9)
+    assert place.network.fetched == []
+    place.pass_time(0.1)
+
+    assert place.network.fetched == [("f", "n1")]
+    assert place.ends() == [("n1", True)]
+    assert fiber.done()
+
+
+def test_a_dead_holder_is_given_up_soon() -> None:
+    place = Place(answer_seconds=2.0)
+    place.network.silent.add("n1")
     ended: list[str] = []
 
     async def fetch() -> None:
@@ -188,7 +217,7 @@ def test_a_holder_that_says_nothing_is_given_up() -> None:
         ended.append("lost")
 
     place.start(fetch())
-    place.pass_time(10.0 * SILENT_ROUNDS)
+    place.pass_time(2.0)
 
     assert ended == ["lost"]
     assert place.ends() == [("n1", False)]
@@ -254,15 +283,16 @@ def test_large_files_come_together_as_long_as_they_fit_the_window() -> None:
     assert [fiber.done() for fiber in waiting] == [True, True, False]
 
 
-def test_a_small_file_waits_for_no_large_one() -> None:
-    waiting = turns(Place(window_bytes=1000), 5000, SMALL)
+@pytest.mark.parametrize("size_bytes", [SMALL, MIDDLING])
+def test_a_file_that_is_not_large_waits_for_no_large_one(size_bytes: int) -> None:
+    waiting = turns(Place(window_bytes=1000), 5000, size_bytes)
 
     assert [fiber.done() for fiber in waiting] == [True, True]
 
 
 def test_a_file_larger_than_the_window_comes_alone_among_large_ones() -> None:
     place = Place(window_bytes=1000)
-    waiting = turns(place, 5000, 100)
+    waiting = turns(place, 5000, 200)
     assert [fiber.done() for fiber in waiting] == [True, False]
 
     place.fetcher.over(0.0, InputFile("f0", 5000, "p"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dataward.errors import SettingError
 from dataward.model.events import WorkGiven
-from dataward.model.messages import Bid, Offer, OfferedTask
+from dataward.model.messages import Ask, Bid, Offer, OfferedTask
 from dataward.model.operations import (
     Delivered,
     Enqueue,
@@ -822,3 +822,75 @@ def test_a_node_that_drains_does_not_bid() -> None:
     place.mover.on_message(an_offer())
 
     assert place.sent(Bid) == []
+
+
+# --- nodes that have nothing to do ---------------------------------------------------------------
+
+
+def test_who_said_that_it_is_idle_is_offered_what_waits_at_once() -> None:
+    place = Place(nodes=100, neighbours=1)
+    place.runs()
+    place.waits("a")
+    place.moves()
+    place.pass_time(500.0)
+    offers = len(place.sent(Offer))
+
+    place.mover.on_message(Ask("n42", 1))
+    place.pass_time(0.1)
+
+    assert place.sent(Offer)[offers][0] == "n42"
+
+
+def test_an_idle_node_says_so_ever_more_rarely_until_it_has_something() -> None:
+    place = Place()
+    place.state.queue.hungry.set()
+    place.moves()
+    place.pass_time(0.1)
+    assert sorted(place.sent(Ask)) == [(node, Ask("n0", 1)) for node in ("n1", "n2", "n3")]
+
+    place.pass_time(100.0)
+    rarely = len(place.sent(Ask))
+    place.waits("a")
+    place.pass_time(100.0)
+
+    assert rarely == 3 * 9  # after 0.2 s, 0.4 s, 0.8 s ...
+    assert len(place.sent(Ask)) == rarely
+
+
+def test_a_node_that_is_hungry_only_for_what_it_could_stage_says_nothing() -> None:
+    place = Place()
+    place.runs()
+    place.state.queue.hungry.set()
+
+    place.moves()
+    place.pass_time(100.0)
+
+    assert place.sent(Ask) == []
+
+
+def test_a_node_that_leaves_asks_for_nothing() -> None:
+    place = Place()
+    place.state.queue.hungry.set()
+    place.moves()
+    place.pass_time(0.1)
+
+    place.state.drain()
+    place.pass_time(100.0)
+
+    assert len(place.sent(Ask)) == 3
+
+
+@pytest.mark.parametrize(("end", "offers"), [(110.0, 2), (10.0, 1)])
+def test_a_late_task_that_nobody_took_is_offered_again_when_a_node_is_idle(
+    end: float, offers: int
+) -> None:
+    place = Place()
+    place.runs(spread=0.0)
+    place.moves()
+    place.pass_time(12.1)
+    place.bid("n1", 0.0, end)
+
+    place.mover.on_message(Ask("n1", 1))
+    place.pass_time(0.1)
+
+    assert place.offered() == [("runs",)] * offers

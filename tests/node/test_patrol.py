@@ -16,6 +16,7 @@ from dataward.model.operations import (
     Delivered,
     Enqueue,
     Join,
+    Leave,
     LetGo,
     Notify,
     Operation,
@@ -158,6 +159,18 @@ def test_a_node_that_has_begun_again_is_not_given_up() -> None:
 
     assert place.asked(TakeOver) == []
     assert place.queue_of("n1") == ["t"]
+
+
+def test_a_node_that_was_cut_off_itself_gives_up_nobody() -> None:
+    place = Place()
+    place.have(Submit(a_task("t", preferred="n1")))
+    place.join("n1", incarnation=5)
+    place.store.failures_left = 6  # it repeats the call, after 0.5 s, 1 s, 2 s and so on
+
+    place.do(place.patrol.give_up("n1", 8))
+
+    assert place.kernel.now() > 10.0
+    assert place.asked(Leave) == []
 
 
 def test_a_node_that_never_joined_is_not_given_up() -> None:

@@ -16,8 +16,16 @@ class Place(FakeWorld):
         self.settings_here = NodeSettings(**{"uploads_max": 1, **settings})
         self.serving = Serving(self.world, self.settings_here)
 
-    def wants(self, node: str, file: str = "f", urgency: float = 0.0, number: int = 1) -> None:
-        self.serving.on_want(WantFile(node, number, file, urgency))
+    def wants(
+        self,
+        node: str,
+        file: str = "f",
+        urgency: float = 0.0,
+        number: int = 1,
+        *,
+        is_large: bool = True,
+    ) -> None:
+        self.serving.on_want(WantFile(node, number, file, urgency, is_large))
 
     def has(self, node: str, number: int = 1, *, arrived: bool = True) -> None:
         self.serving.on_over(FetchOver(node, number, arrived))
@@ -58,6 +66,18 @@ def test_two_at_a_time_are_served_if_that_is_set() -> None:
         place.wants(node, f"for {node}")
 
     assert place.told() == [("n1", "n0"), ("n2", "n0")]
+
+
+def test_a_file_that_is_not_large_waits_for_another_of_its_kind_and_for_no_large_one() -> None:
+    place = Place()
+
+    place.wants("n1", "large")
+    place.wants("n2", "f", is_large=False)
+    place.wants("n3", "g", is_large=False)
+    assert place.told() == [("n1", "n0"), ("n2", "n0")]
+    place.has("n2")
+
+    assert place.told() == [("n1", "n0"), ("n2", "n0"), ("n3", "n0")]
 
 
 def test_the_most_urgent_of_those_that_wait_is_next() -> None:

@@ -28,6 +28,7 @@ from dataward.model.operations import (
     LetGo,
     Look,
     Notify,
+    OutputFile,
     Patrol,
     Postpone,
     Probe,
@@ -74,19 +75,26 @@ generations = st.integers(0, 3)
 attempts = st.builds("{}.{}.{}".format, nodes, lives, st.integers(1, 3))
 states = st.sampled_from(TaskState)
 times = st.floats(0, 500)
-copies = st.lists(st.builds(Copy, tasks.map("{}.out".format), nodes), max_size=2).map(tuple)
+files = st.sampled_from([f"{task}.out" for task in SPECS])
+sizes = st.integers(-1, 300)
+digests = st.sampled_from(["", "d", "0123456789abcdef" * 4, "0123456789ABCDEF" * 4, "f" * 62])
+copies = st.lists(st.builds(Copy, files, nodes, sizes, digests), max_size=2).map(tuple)
 entries = st.lists(tasks.map(lambda t: entry(t, SPECS[t].priority, SPECS[t].estimated_seconds)))
 few_entries = entries.map(lambda found: tuple(found[:3]))
 timelines = st.lists(st.tuples(states, times), max_size=3).map(tuple)
 stays = st.lists(st.tuples(tasks, st.integers(-1, 20)), max_size=3).map(tuple)
 
 begins = st.builds(lambda t, a: Begin(t, a, node_of(a)), tasks, attempts)
+outputs = st.lists(st.builds(OutputFile, files, sizes, digests), max_size=2).map(tuple)
 commits = st.builds(
-    lambda t, a, steps, g: Commit(t, a, node_of(a), steps, g),
+    lambda t, a, steps, g, *files: Commit(t, a, node_of(a), steps, g, *files),
     tasks,
     attempts,
     timelines,
     generations,
+    outputs,
+    st.booleans(),
+    st.lists(files, max_size=1).map(tuple),
 )
 of_a_task = st.one_of(
     begins,

@@ -22,6 +22,7 @@ from dataward.model.operations import (
     Claim,
     Commit,
     Copy,
+    Delivered,
     DropCopies,
     Enqueue,
     Forget,
@@ -29,6 +30,7 @@ from dataward.model.operations import (
     Look,
     Notify,
     Operation,
+    OutputFile,
     Patrol,
     Probe,
     Recounted,
@@ -88,7 +90,7 @@ calls = st.lists(
 def kept_apart(short_bytes: int) -> ServerFunctions:
     """The rules of a server that keeps less in a task's record."""
     changed = rules()
-    for limit in ("HEARD_BYTES_MAX", "OUTPUTS_BYTES_MAX"):
+    for limit in ("HEARD_BYTES_MAX", "OUTPUTS_BYTES_MAX", "SPEC_BYTES_MAX"):
         assert f"local {limit} = 1024" in changed
         changed = changed.replace(f"local {limit} = 1024", f"local {limit} = {short_bytes}")
     return library_of(changed)
@@ -285,6 +287,38 @@ def test_a_forgotten_task_leaves_nothing_on_the_server(run, valkey_server):
 
     assert left.pop(b"{dataward.0.0}submitted") == 3
     assert left == empty
+
+
+def memory_bytes(server: RunningServer) -> int:
+    names = server.ask("KEYS", "*")
+    return sum(server.ask("MEMORY", "USAGE", name.decode(), "SAMPLES", 0) for name in names)
+
+
+def test_a_task_takes_less_memory_once_it_is_complete(run, valkey_server):
+    valkey_server.ask("FLUSHALL")
+    store = a_store(valkey_server)
+    names = [f"task_{i:04}" for i in range(1000)]
+    parents = ["parent_1", "parent_2"]
+    digest = "0123456789abcdef" * 4
+    written = [OutputFile(f"{name}.out", 99, digest) for name in names]
+    ask(run, store, *(Submit(a_task(name, parents=parents, children=["c"])) for name in names))
+    waiting = memory_bytes(valkey_server)
+    for parent in parents:
+        told = (Copy(f"{parent}.out", "n2", 99, digest),)
+        ask(run, store, *(Notify(name, parent, 1, False, told) for name in names))
+    ready = memory_bytes(valkey_server)
+    attempts = {name: f"n1.1.{i}" for i, name in enumerate(names)}
+    ask(run, store, *(Begin(name, attempt, "n1") for name, attempt in attempts.items()))
+    commits = zip(attempts.items(), written, strict=True)
+    ask(run, store, *(Commit(*each, "n1", (), 1, (output,)) for each, output in commits))
+    ask(run, store, *(Delivered(name, 1) for name in names))
+    complete = memory_bytes(valkey_server)
+
+    looked = ask(run, store, Look(names[7]))
+
+    assert complete < waiting < ready < 2000 * len(names)
+    assert looked.copies == (Copy(f"{names[7]}.out", "n1", 99, digest),)
+    assert looked.input_copies == tuple(Copy(f"{parent}.out", "n2") for parent in parents)
 
 
 def sizes(server: RunningServer) -> dict[bytes, int]:

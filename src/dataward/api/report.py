@@ -15,6 +15,7 @@ from dataward.plan.end_forecast import EndForecast
 from dataward.reports.event_file import EventFileReader
 from dataward.reports.progress import Failure, RunProgress
 from dataward.reports.run_summary import RunSummary
+from dataward.runs.deadline_answer import DeadlineAnswer
 from dataward.runs.run_directory import RunDirectory, RunRecord
 
 
@@ -41,6 +42,7 @@ class RunReport:
     progress: RunProgress = field(repr=False)
     record: RunRecord | None = None
     forecast: EndForecast | None = None  # of the makespan, before it began; None: too little known
+    answer: DeadlineAnswer | None = None  # to the deadline, if the run had one
 
     @property
     def is_complete(self) -> bool:

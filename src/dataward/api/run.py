@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from dataward.live.fitting import check_settable, fitted, why_useless
 from dataward.live.runner_settings import RunnerSettings
 from dataward.live.slice import Slice
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.deadline import WantedDeadline, wanted_deadline
 from dataward.model.events import Event
 from dataward.model.parameters import with_parameters
 from dataward.model.settings import change_settings, check_names, is_setting_of, values_of
@@ -31,13 +33,15 @@ from dataward.runs.run_directory import RunDirectory
 from dataward.runs.run_options import RunOptions
 from dataward.runs.selection import asked_for
 from dataward.strategies.choosing import changed_strategy, found_strategy, settings_of
-from dataward.strategies.registry import DEFAULT
+from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping
 from dataward.strategies.strategy import Strategy
 
 BEST = "best"  # the strategy that the simulator finds best
 
 if TYPE_CHECKING:
     from dataward.api.report import RunReport
+    from dataward.runs.deadline_answer import DeadlineAnswer
+    from dataward.runs.preparation import Preparer
     from dataward.runs.recorded_run import RunEnding
     from dataward.runs.watcher import Watcher
 
@@ -62,6 +66,8 @@ class RunRequest:
     track_programs: bool = False
     strategy: str | Strategy = DEFAULT  # or "best": the simulator is asked first
     settings: Sequence[str] = ()  # as "name=value"
+    deadline: str | float | datetime | None = None  # text as of --deadline, or seconds
+    best_effort: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,14 @@ class RunToDo:
     options: RunOptions
     resume: bool
     choice: str = ""  # why it has its strategy, if that was to be the best
+    answer: "DeadlineAnswer | None" = None  # to its deadline, if it has one
+    preparer: "Preparer | None" = None  # which has looked at the inputs already
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether it has no deadline, or one that was accepted, or runs in any case."""
+        answer = self.answer
+        return answer is None or answer.accepted is not None or answer.wanted.best_effort
 
 
 def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> "RunReport":
@@ -83,7 +97,8 @@ def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> "Run
     `RunRequest`, with the meaning of the options of ``dataward run``: ``targets``, ``slots``,
     ``nodes``, ``out``, ``keep``, ``force``, ``parameters`` and so on. Inputs are looked for beside
     the file, or in the current directory if there is none. A task that fails does not raise: the
-    report's state is FAILED, and it names the task.
+    report's state is FAILED, and it names the task. With a ``deadline`` that cannot be promised,
+    nothing is run, and a DeadlineRefusedError tells the earliest that could be.
 
     >>> wf = WorkflowBuilder("hello")
     >>> task = wf.command("echo hello > {outputs}", outputs=["greeting"])
@@ -99,7 +114,10 @@ def run(workflow: Workflow | WorkflowBuilder | str | Path, **asked: Any) -> "Run
         asked["out"] = Path(asked["out"])
     request = RunRequest(**asked)
     read, source = _read(workflow)
-    return report_of(begin(prepared(read, source, request)))
+    todo = prepared(read, source, request)
+    if todo.answer is not None and not todo.may_begin:
+        raise todo.answer.error()
+    return replace(report_of(begin(todo)), answer=todo.answer)
 
 
 def _read(workflow: Workflow | WorkflowBuilder | str | Path) -> tuple[Workflow, Path]:
@@ -127,7 +145,41 @@ def prepared(workflow: Workflow, source: Path, request: RunRequest) -> RunToDo:
         check_belonging(directory, workflow, source)
     options = replace(options, request=asked)
     todo = RunToDo(workflow, source, directory, options, request.resume)
+    wanted = wanted_deadline(request.deadline, request.best_effort, datetime.now().astimezone())
+    if wanted is not None:
+        return _with_promise(todo, request, wanted)
     return _with_best_strategy(todo) if request.strategy == BEST else todo
+
+
+def _with_promise(todo: RunToDo, request: RunRequest, wanted: WantedDeadline) -> RunToDo:
+    """The run with the answer to its deadline, and a strategy that keeps what is promised."""
+    from dataward.live.promise_book import PromiseBook, book_directory
+    from dataward.runs.admitting import answer_for
+    from dataward.runs.preparation import Preparer
+
+    if request.strategy != DEFAULT:
+        check_keeping(str(request.strategy))
+    options = todo.options
+    preparer = Preparer(
+        todo.workflow,
+        todo.source,
+        todo.directory,
+        keep_all=options.keep.everything,
+        request=options.request,
+    )
+    for _ in preparer.look_at_inputs():
+        pass
+    book = PromiseBook(book_directory(os.environ))
+    answer = answer_for(todo.workflow, preparer, todo.directory, options.machine, wanted, book)
+    options = replace(options, deadline=wanted, promise=answer.accepted)
+    if answer.accepted is None:
+        book.close()
+    else:
+        options = replace(options, book=book)
+    if answer.accepted is not None and request.strategy != KEEPING:
+        chosen = fitted(found_strategy(KEEPING), options.machine)
+        options = replace(options, strategy=chosen)
+    return replace(todo, options=options, answer=answer, preparer=preparer)
 
 
 def _with_best_strategy(todo: RunToDo) -> RunToDo:
@@ -174,6 +226,8 @@ def begin(
     """Run it; ``events`` is a second file for its events, besides that of its record."""
     todo.directory.make()
     with ExitStack() as stack:
+        if todo.options.book is not None:
+            stack.callback(todo.options.book.close)
         stack.callback(todo.directory.lock().release)
         pools = launched(todo.directory, todo.options.machine, len(todo.workflow), stack)
         # Here, since it takes about as long as the processes take to start.
@@ -189,7 +243,7 @@ def begin(
             watcher or Silent(),
             resume=todo.resume,
         )
-        return run.run(stack, events)
+        return run.run(stack, events, todo.preparer)
 
 
 def report_of(ending: "RunEnding") -> "RunReport":

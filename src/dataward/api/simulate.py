@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from dataward.api.report import RunReport
+from dataward.api.simulated_promise import SimulatedPromise
 from dataward.errors import SettingError
 from dataward.formats.read import read_workflow
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.deadline import WantedDeadline, wanted_deadline
 from dataward.model.events import Emit, Event
 from dataward.model.platform import GBPS, Placement, Platform, uniform_platform
 from dataward.model.quantities import parse_seconds
@@ -24,7 +27,7 @@ from dataward.runs.run_directory import ended_state
 from dataward.sim.faults import inject, parse_faults
 from dataward.sim.simulation import Removal, Simulation, moving_seconds
 from dataward.strategies.choosing import chosen_strategy
-from dataward.strategies.registry import DEFAULT
+from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping
 from dataward.strategies.strategy import Strategy
 
 CORES_DEFAULT = 4  # ADAGE's nodes have four
@@ -45,12 +48,16 @@ def simulate(
     retries: int = 0,
     estimates: str = "exact",  # or "unknown", or the sigma of a lognormal error, as "0.5"
     removals: Sequence[str] = (),  # as "task@seconds"
+    deadline: str | float | datetime | None = None,  # as text, or in seconds
+    best_effort: bool = False,
 ) -> RunReport:
     """Run a workflow on simulated machines, and tell what it came to: same seed, same run.
 
     ``estimates`` says how well plan and nodes know run times, and the sizes of what tasks write,
     before the tasks have run. The bound that the report compares with is that of the true ones.
     ``removals`` are tasks that are removed while the workflow runs, with all that depend on them.
+    With a ``deadline`` that cannot be promised, nothing is run, unless it is a ``best_effort``: a
+    DeadlineRefusedError tells the earliest that could be.
     Raises Stuck if the simulation does not end, which is dataward's fault.
 
     >>> from dataward import generate
@@ -65,10 +72,14 @@ def simulate(
     if platform is None:
         platform = equal_nodes(workflow, nodes, cores or cores_for(workflow))
     kept: list[Event] = []
+    wanted = wanted_deadline(deadline, best_effort, datetime.now().astimezone())
+    if wanted is not None and strategy == DEFAULT:
+        strategy = KEEPING
     return simulated(
         workflow,
         platform,
         chosen_strategy(strategy, list(settings)),
+        deadline=wanted,
         seed=seed,
         faults=faults,
         retries=retries,
@@ -149,8 +160,17 @@ def simulated(
     removals: Sequence[Removal] = (),
     sinks: Sequence[Emit],
     events: Sequence[Event] = (),
+    deadline: WantedDeadline | None = None,
 ) -> RunReport:
-    """One simulated run; ``events`` are those that a sink has kept, for the report."""
+    """One simulated run; ``events`` are those that a sink has kept, for the report.
+
+    Raises DeadlineRefusedError if the deadline cannot be promised.
+    """
+    promised = None
+    if deadline is not None:
+        check_keeping(strategy.name)
+        promised = SimulatedPromise(deadline, estimates)
+        strategy, sinks = replace(strategy, plan=promised.plan), [*sinks, promised.add]
     bound = lower_bound_seconds(workflow, platform)
     tally = RunTally(dict(zip(workflow.task_ids, workflow.cores.tolist(), strict=True)))
     progress = RunProgress(workflow, tally.book)
@@ -166,6 +186,8 @@ def simulated(
         estimates=estimates,
         removals=removals,
     )
+    if promised is not None:
+        promised.watch(simulation)
     inject(simulation, parse_faults(faults), 1.5 * bound)
     outcome = simulation.run()
 
@@ -178,5 +200,6 @@ def simulated(
         known = as_estimated(simulation.workflow, estimates, seed)
         forecast = forecast_end(known, before_the_run(known.workflow), resources_of(platform), seed)
     return RunReport(
-        workflow, state, tally.summary(), bound, all_events, progress, forecast=forecast
-    )
+        workflow, state, tally.summary(), bound, all_events, progress, forecast=forecast,
+        answer=promised.answer if promised is not None else None,
+    )  # fmt: skip

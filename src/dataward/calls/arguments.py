@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 
 from dataward.calls.bundles import Item
+from dataward.calls.fleeting import CallRecipe, FleetingResult
 from dataward.calls.functions import Function
 from dataward.calls.future import CallFuture
 from dataward.live.call_results import UNCHANGING
@@ -21,7 +22,16 @@ from dataward.live.call_results import UNCHANGING
 class PendingCall(Item):
     """A call that has no result yet."""
 
-    __slots__ = ("arguments", "function", "future", "is_started", "needs", "tries")
+    __slots__ = (
+        "arguments",
+        "function",
+        "future",
+        "is_started",
+        "needs",
+        "recipe",
+        "renews",
+        "tries",
+    )
 
     def __init__(
         self,
@@ -31,16 +41,40 @@ class PendingCall(Item):
         kwargs: Mapping[str, Any],
     ) -> None:
         """Raises TypeError or PicklingError if the arguments cannot be sent."""
+        if _is_plain(args, kwargs):
+            self._begin(future, function, pickle.dumps((args, kwargs), 5), ())
+        else:
+            arguments, needs = _pickled(args, kwargs, future.owner, function.name)
+            self._begin(future, function, arguments, needs)
+
+    def _begin(
+        self,
+        future: CallFuture[Any],
+        function: Function,
+        arguments: bytes,
+        needs: tuple[CallFuture[Any], ...],
+    ) -> None:
         super().__init__(-1, function.pace)
         self.future = future
         self.function = function
+        self.arguments = arguments
+        self.needs = needs
         self.is_started = False
         self.tries = 0  # how often it was sent to a process that ended before it began
-        self.needs: tuple[CallFuture[Any], ...] = ()
-        if _is_plain(args, kwargs):
-            self.arguments = pickle.dumps((args, kwargs), 5)
-        else:
-            self.arguments, self.needs = _pickled(args, kwargs, future.owner, function.name)
+        self.recipe: CallRecipe | None = (
+            None  # if the call was made before, and its result was lost
+        )
+        self.renews: FleetingResult | None = None  # what was lost, if anybody still refers to it
+
+    @classmethod
+    def again(
+        cls, recipe: CallRecipe, future: CallFuture[Any], renews: FleetingResult | None
+    ) -> "PendingCall":
+        """A call that was made before."""
+        call = cls.__new__(cls)
+        call._begin(future, recipe.function, recipe.arguments, ())
+        call.number, call.recipe, call.renews = recipe.number, recipe, renews
+        return call
 
 
 def _is_plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -6,8 +6,9 @@ call is sent alone, later bundles grow while they take less than ``target_second
 unfinished dependencies are all in the bundle joins it: a chain or a small tree is then one bundle.
 A call that turns out slow is noticed by `dispatcher`, which gives back the calls behind it.
 
-A call that needs a large value waits for a slot of the node that has the value, for as long as
-moving the value would take; then any slot may have it.
+A call that needs large values waits for a slot of the node that has most of their bytes. A slot of
+another node may have it if nothing need be moved there; or if moving the values takes less than the
+calls that are before it, or than that node has taken no call for.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dataward.live.call_pipes import TICKETS_MAX
 from dataward.node.lead import believed
@@ -27,6 +28,7 @@ class BundleSettings:
     growth: int = 8  # at most this many times as many calls of one function as ever came back
     calls_max: int = TICKETS_MAX
     ahead: int = 2  # bundles for each slot: one runs, one is on its way
+    looks_max: int = 64  # calls of each node that are looked at for those with values nearby
 
 
 class Pace:
@@ -49,10 +51,10 @@ class Pace:
 
 
 class PreferredNode(NamedTuple):
-    """A call should be made at ``node``, unless it has waited for that until ``until``."""
+    """A call should be made at ``node``: elsewhere, so much would have to be moved first."""
 
     node: str
-    until: float
+    moving_seconds: float
 
 
 class Item:
@@ -68,6 +70,43 @@ class Item:
         self.is_out = False  # in a bundle that was sent
         self.preferred: PreferredNode | None = None  # once it is ready
         self.gone = False  # finished, or cancelled, or a dependency failed: not to be made
+
+
+class HomeLine:
+    """The calls that should be made at one node."""
+
+    __slots__ = ("calls", "moved_on_at")
+
+    def __init__(self, now: float) -> None:
+        self.calls: deque[Item] = deque()
+        self.moved_on_at = now  # when the node last took a call, or had none to take
+
+
+class ValuePlaces(Protocol):
+    """Where the large values are that calls need."""
+
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        """Where a call should be made that has just become ready; None: anywhere."""
+        ...
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        """How long it takes to bring what a call needs to this node."""
+        ...
+
+    def slots_at(self, node: str) -> int: ...
+
+
+class NoPlaces:
+    """All values are as near to one node as to another."""
+
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        return None
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        return 0.0
+
+    def slots_at(self, node: str) -> int:
+        return 1
 
 
 class BundleDraft:
@@ -119,42 +158,63 @@ class Bundler:
 
     slots: int
     settings: BundleSettings = field(default_factory=BundleSettings)
-    preferred_of: Callable[[Item], PreferredNode | None] = lambda item: (
-        None
-    )  # asked when a call becomes ready
+    places: ValuePlaces = field(default_factory=NoPlaces)
     ready: "deque[Item]" = field(default_factory=deque)  # to be made anywhere
-    at_home: "dict[str, deque[Item]]" = field(default_factory=dict)  # at this node, if it can be
+    at_home: dict[str, HomeLine] = field(default_factory=dict)  # at this node, if it can be
+    now: Callable[[], float] = lambda: 0.0
 
     def add(self, item: Item, needs: Iterable[Item]) -> None:
         """Add a call; ``needs`` are the unfinished calls whose results it takes."""
+        self.hold_back(item, needs)
+        if not item.missing:
+            self._line_of(item).append(item)
+
+    def hold_back(self, item: Item, needs: Iterable[Item]) -> None:
+        """Let a call that is in no line wait for these, besides those it waits for already."""
         for need in needs:
             item.missing += 1
             if need.dependants is None:
                 need.dependants = []
             need.dependants.append(item)
-        if not item.missing:
-            self._line_of(item).append(item)
 
     def waiting(self) -> int:
         """How many calls are ready."""
-        return len(self.ready) + sum(map(len, self.at_home.values()))
+        return len(self.ready) + sum(len(line.calls) for line in self.at_home.values())
 
     def all_ready(self) -> Iterable[Item]:
-        return chain(self.ready, *self.at_home.values())
+        return chain(self.ready, *(line.calls for line in self.at_home.values()))
 
     def _line_of(self, item: Item) -> "deque[Item]":
-        item.preferred = self.preferred_of(item)
+        item.preferred = self.places.preferred_of(item)
         if item.preferred is None:
             return self.ready
-        return self.at_home.setdefault(item.preferred.node, deque())
+        line = self.at_home.get(item.preferred.node)
+        if line is None:
+            line = self.at_home[item.preferred.node] = HomeLine(self.now())
+        elif not line.calls:
+            line.moved_on_at = self.now()
+        return line.calls
 
-    def next_bundle(self, node: str = "", now: float = 0.0) -> list[Item]:
+    def next_bundle(self, node: str = "") -> list[Item]:
         """Calls for a slot of this node, in an order in which they can be made; or no calls.
 
         A bundle takes only a share of the ready calls, so that no slot idles while another has a
         queue.
         """
-        ready = self._line_for(node, now)
+        own = self.at_home.get(node)
+        if own is not None and own.calls:
+            own.moved_on_at = self.now()
+            return self._nearest(own.calls, node).items
+        if self.ready:
+            return self._drafted(self.ready).items
+        strays = self._strays(node)
+        draft = self._drafted(strays)
+        for item in reversed(strays):  # for which there is no room
+            assert item.preferred is not None
+            self.at_home[item.preferred.node].calls.append(item)
+        return draft.items
+
+    def _drafted(self, ready: "deque[Item]") -> BundleDraft:
         share = ceil(len(ready) / (self.slots * self.settings.ahead))
         draft = BundleDraft(self.settings)
         while ready and share > 0 and draft.has_room_for(ready[0]):
@@ -164,26 +224,69 @@ class Bundler:
                 _take(seed, draft)
             elif not draft.items:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
-        return draft.items
+        return draft
 
-    def _line_for(self, node: str, now: float) -> "deque[Item]":
-        """The calls that are at home at this node; else those without a home; else a late one's."""
-        own = self.at_home.get(node)
-        if own:
-            return own
-        if not self.ready:
-            for line in self.at_home.values():
-                if line and line[0].preferred is not None and line[0].preferred.until <= now:
-                    return line
-        return self.ready
+    def _nearest(self, line: "deque[Item]", node: str) -> BundleDraft:
+        """Calls of a node's own line, first those for which nothing need be brought there."""
+        share = ceil(len(line) / (self.slots * self.settings.ahead))
+        draft, aside = BundleDraft(self.settings), list[Item]()
+        while line and share > 0 and draft.has_room_for(line[0]):
+            if len(aside) == self.settings.looks_max:
+                break
+            item = line.popleft()
+            if item.gone:
+                continue
+            if self.places.moving_seconds(item, node):
+                aside.append(item)
+            else:
+                share -= 1
+                _take(item, draft)
+        if aside and not draft.items:
+            least = min(aside, key=lambda item: self.places.moving_seconds(item, node))
+            aside.remove(least)
+            _take(least, draft)
+        line.extendleft(reversed(aside))
+        return draft
+
+    def _strays(self, node: str) -> "deque[Item]":
+        """Calls out of other nodes' lines, from the ends, where calls wait longest.
+
+        All those looked at that need nothing brought here; or else the one that needs the least, if
+        that is sooner here than to wait there.
+        """
+        found: list[tuple[float, Item]] = []
+        for home, line in self.at_home.items():
+            if line.calls and home != node:
+                found += self._which_may_leave(line, self.places.slots_at(home), node)
+        if not found:
+            return deque()
+        least = min(seconds for seconds, _ in found)
+        chosen = [item for seconds, item in found if seconds == least][: 1 if least else None]
+        looks = self.settings.looks_max
+        for line in self.at_home.values():
+            looked_at = [line.calls.pop() for _ in range(min(len(line.calls), looks))]
+            line.calls.extend(item for item in reversed(looked_at) if item not in chosen)
+        return deque(chosen)
+
+    def _which_may_leave(
+        self, line: HomeLine, slots: int, node: str
+    ) -> Iterable[tuple[float, Item]]:
+        """Calls of another node's line, and how long it takes to bring what they need here."""
+        last, stuck_seconds = len(line.calls) - 1, self.now() - line.moved_on_at
+        for back in range(min(last + 1, self.settings.looks_max)):
+            item = line.calls[last - back]
+            seconds = self.places.moving_seconds(item, node)
+            waits_seconds = (last - back) * item.pace.seconds / max(slots, 1)
+            if not seconds or max(stuck_seconds, waits_seconds) >= seconds:
+                yield seconds, item
 
     def next_leave(self) -> float | None:
-        """When the first call has waited long enough for its own node; None if none does."""
+        """When a call may leave a node that takes none of its calls; None if none waits."""
         return min(
             (
-                line[0].preferred.until
+                line.moved_on_at + line.calls[-1].preferred.moving_seconds
                 for line in self.at_home.values()
-                if line and line[0].preferred
+                if line.calls and line.calls[-1].preferred
             ),
             default=None,
         )

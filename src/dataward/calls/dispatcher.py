@@ -11,10 +11,12 @@ from typing import Any
 from dataward.calls.arguments import PendingCall
 from dataward.calls.bundles import Bundler, BundleSettings, Item, PreferredNode
 from dataward.calls.directory import CallDirectory
-from dataward.calls.future import CallFuture, StoredResult, error_of
+from dataward.calls.fleeting import FleetingResult
+from dataward.calls.future import CallFuture, Kept, StoredResult, error_of
 from dataward.calls.lender import MakeLender
 from dataward.calls.lent_slot import LentSlot
-from dataward.errors import ProcessDiedError, TimeLimitError
+from dataward.calls.remaking import Remaker
+from dataward.errors import ProcessDiedError, TimeLimitError, ValueLostError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.call_results import Result
 
@@ -41,7 +43,8 @@ class Dispatcher:
         self._settings = settings
         self._sent = 0
         self.lender = settings.make_lender(kernel, self, directory)
-        self._bundler = Bundler(self.lender.capacity, preferred_of=self._preferred_of)
+        self._bundler = Bundler(self.lender.capacity, places=self, now=kernel.now)
+        self._remaker = Remaker(self._bundler.add)
         self._is_timed = False  # whether `work` will be set when a call has waited long enough
 
     async def start(self) -> None:
@@ -90,7 +93,8 @@ class Dispatcher:
         """Cancel the calls that depend on a cancelled call."""
         cancelled = future.pending
         if cancelled is not None:
-            self._let_go(cancelled)
+            how = "the call that was to make it again was cancelled"
+            self._let_go(cancelled, ValueLostError(cancelled.function.name, how))
             for child in _dependants(cancelled):
                 child.future.cancel()
 
@@ -142,7 +146,7 @@ class Dispatcher:
             if not slots or slots[0].bundles:
                 await self.lender.borrow(waiting)
             for slot in slots:
-                items = bundler.next_bundle(slot.node, self._kernel.now())
+                items = bundler.next_bundle(slot.node)
                 if items:
                     break
             else:
@@ -164,20 +168,27 @@ class Dispatcher:
         ]
         return sorted(slots, key=lambda slot: slot.bundles)
 
-    def _preferred_of(self, item: Item) -> PreferredNode | None:
-        """The node that has the largest value which a call needs, and how long to wait for it."""
-        assert isinstance(item, PendingCall)
-        if not item.needs:
+    def preferred_of(self, item: Item) -> PreferredNode | None:
+        """The node that has most bytes of what a call needs."""
+        held: dict[str, int] = {}
+        for value in _values_elsewhere(item):
+            for node in value.homes:
+                held[node] = held.get(node, 0) + value.size_bytes
+        if not held:
             return None
-        values = [n.kept for n in item.needs if isinstance(n.kept, StoredResult) and n.kept.home]
-        if not values:
-            return None
-        largest = max(values, key=lambda value: value.size_bytes)
-        moving_seconds = largest.size_bytes / MOVE_BYTES_PER_SECOND
-        return PreferredNode(largest.home, self._kernel.now() + moving_seconds)
+        node = max(held, key=held.__getitem__)
+        return PreferredNode(node, held[node] / MOVE_BYTES_PER_SECOND)
+
+    def moving_seconds(self, item: Item, node: str) -> float:
+        values = _values_elsewhere(item)
+        away_bytes = sum(value.size_bytes for value in values if node not in value.homes)
+        return away_bytes / MOVE_BYTES_PER_SECOND
+
+    def slots_at(self, node: str) -> int:
+        return sum(slot.node == node for slot in self.lender.slots.values())
 
     def _wake_in_time(self) -> None:
-        """See to it that `send` is called when a call has waited long enough for its own node."""
+        """See to it that `send` is called when a node has taken none of its calls for too long."""
         until = self._bundler.next_leave()
         if until is not None and not self._is_timed:
             self._is_timed = True
@@ -191,17 +202,51 @@ class Dispatcher:
     def _started(self, items: Sequence[Item]) -> list[PendingCall]:
         """The calls to be made, without those just cancelled and those that depend on them."""
         wanted: list[PendingCall] = []
+        late: list[PendingCall] = []
         for call in items:
             assert isinstance(call, PendingCall)
             if not call.is_started:
                 if any(need.cancelled() for need in call.needs):
                     call.future.cancel()
                 call.is_started = call.future.start()
-            if call.needs and (error := _loss(call)) is not None:
-                self.fail(call, error)
-            elif call.is_started:
+            if not call.is_started:
+                continue
+            if any(need.pending in late for need in call.needs):
+                late.append(call)
+            elif lost := _lost(call):
+                if self._waits_for(call, lost):
+                    late.append(call)
+            else:
                 wanted.append(call)
+        self.put_back(late)
         return wanted
+
+    # --- lost results ----------------------------------------------------------------------------
+
+    def _waits_for(self, call: PendingCall, lost: Sequence[FleetingResult]) -> bool:
+        """Whether all that was lost is being made again; if not, the call fails."""
+        again: dict[int, PendingCall] = {}
+        for value in lost:
+            made = self.make_again(value)
+            if made is None:
+                assert value.loss is not None
+                self.fail(call, value.loss)
+                return False
+            again[made.number] = made
+        self._bundler.hold_back(call, again.values())
+        return True
+
+    def make_again(self, value: FleetingResult) -> PendingCall | None:
+        """The call that makes a lost value again; None if that cannot be done."""
+        call = self._remaker.make(value)
+        if call is not None:
+            self.work.set()
+        return call
+
+    def make_lost_again(self) -> bool:
+        """Whether results that somebody may still ask for were lost, and are being made again."""
+        again = [self.make_again(value) for value in self.lender.lost_values()]
+        return any(again)
 
     def _give(self, slot: LentSlot, calls: list[PendingCall]) -> bool:
         """Whether the calls were sent; if not, there is no room in the slot's pipes."""
@@ -256,12 +301,21 @@ class Dispatcher:
         news = slot.new_results()
         for call, result in news:
             if isinstance(result, Result) and result.is_error:
-                self.fail(call, error_of(result))
+                self.fail(call, _as_made_again(call, error_of(result)))
             else:
-                self._bundler.finished(call)
-                self._let_go(call)
-                call.future.set_kept(result.value if isinstance(result, Result) else result)
+                self._on_value(call, result.value if isinstance(result, Result) else result)
         return len(news)
+
+    def _on_value(self, call: PendingCall, kept: Kept) -> None:
+        if isinstance(kept, FleetingResult) and kept.recipe is None:
+            kept.recipe = self._remaker.recipe_of(call)
+        is_other = call.renews is not None and call.renews is not kept
+        error = _as_made_again(call, ValueError("another result")) if is_other else None
+        # First: where calls that are ready now should be made depends on where this is.
+        call.future.kept = kept
+        self._bundler.finished(call)
+        self._let_go(call, error)
+        call.future.set_kept(kept)
 
     def fail(self, call: PendingCall, error: BaseException) -> None:
         """Fail a call, and all calls that depend on it, with this error."""
@@ -272,22 +326,37 @@ class Dispatcher:
             if future.done() or not (failed.is_started or future.start()):
                 continue
             stack += _dependants(failed)
-            self._let_go(failed)
+            self._let_go(failed, error)
             future.set_exception(error)
 
-    def _let_go(self, call: PendingCall) -> None:
+    def _let_go(self, call: PendingCall, error: BaseException | None = None) -> None:
         """Mark a call as finished. It no longer keeps the results that it needed."""
+        self._remaker.over(call, error)
         call.gone = True
         call.needs = ()
         call.future.pending = None
 
 
-def _loss(call: PendingCall) -> BaseException | None:
-    """Why a result that the call needs is no longer to be had, if that is so."""
-    for need in call.needs:
-        if isinstance(need.kept, StoredResult) and need.kept.loss is not None:
-            return need.kept.loss
-    return None
+def _lost(call: PendingCall) -> list[FleetingResult]:
+    """The results that the call needs and that nobody has any more."""
+    values = [need.kept for need in call.needs if isinstance(need.kept, FleetingResult)]
+    return [value for value in values if value.loss is not None]
+
+
+def _as_made_again(call: PendingCall, error: BaseException) -> BaseException:
+    """The error of a call; if it had been made before, its result is lost for good."""
+    if call.recipe is None:
+        return error
+    lost = ValueLostError(call.function.name, f"when the call was made again, it had {error!r}")
+    lost.__cause__ = error
+    return lost
+
+
+def _values_elsewhere(item: Item) -> list[StoredResult]:
+    """The large values that a call needs and that are not near to all nodes alike."""
+    assert isinstance(item, PendingCall)
+    kept = [need.kept for need in item.needs]
+    return [value for value in kept if isinstance(value, StoredResult) and value.homes]
 
 
 def _dependants(call: Item) -> list[PendingCall]:

@@ -4,12 +4,15 @@ import os
 import pickle
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dataward.live.call_results import InFile, Result
+from dataward.live.value_files import load_value
 
 if TYPE_CHECKING:
     from dataward.calls.arguments import PendingCall
@@ -40,9 +43,9 @@ class StoredResult(ABC):
         """The file in which a runner process finds the result."""
 
     @property
-    def home(self) -> str:
-        """The node at which the result can be read without moving it; '' if it is any node."""
-        return ""
+    def homes(self) -> Sequence[str]:
+        """The nodes at which the result can be read without moving it; none if it is any node."""
+        return ()
 
     @property
     def size_bytes(self) -> int:
@@ -54,8 +57,12 @@ class StoredResult(ABC):
         return None
 
     @abstractmethod
-    def read(self) -> bytes:
-        """The pickled value. Any thread may ask but the executor's own. Raises the ``loss``."""
+    def load(self, timeout: float | None = None) -> Any:
+        """The value. Any thread may ask. Raises the ``loss``, or TimeoutError.
+
+        A result that was lost may be made again meanwhile; the executor's own thread does not wait
+        for that.
+        """
 
 
 class LargeResult(StoredResult):
@@ -72,8 +79,8 @@ class LargeResult(StoredResult):
     def file(self) -> InFile:
         return self._file
 
-    def read(self) -> bytes:
-        return self._file.read()
+    def load(self, timeout: float | None = None) -> Any:
+        return load_value(self._file.path)
 
     def __del__(self) -> None:
         if os.getpid() == self._process:  # not in a fork of this process
@@ -166,12 +173,15 @@ class CallFuture(Future[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """What the call returned. It is unpickled when it is first asked for."""
+        until = None if timeout is None else monotonic() + timeout
         value: Any = super().result(timeout)
         if value is _UNREAD:
             kept = self.kept
             assert kept is not None
-            pickled = kept.read() if isinstance(kept, StoredResult) else kept
-            value = self._result = pickle.loads(pickled)
+            left = None if until is None else max(until - monotonic(), 0.0)
+            value = self._result = (
+                kept.load(left) if isinstance(kept, StoredResult) else pickle.loads(kept)
+            )
         found: T = value
         return found
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from dataward.calls.arguments import PendingCall
 from dataward.calls.directory import CallDirectory
+from dataward.calls.fleeting import FleetingResult
 from dataward.calls.lent_slot import LentSlot
 from dataward.kernel.realtime import AsyncioFlag, AsyncioKernel
 from dataward.model.workflow import TaskId
@@ -47,6 +48,10 @@ class Borrower(Protocol):
         """
         ...
 
+    def make_again(self, value: FleetingResult) -> PendingCall | None:
+        """The call that makes a lost value again; None if that cannot be done."""
+        ...
+
     def break_down(self, error: BaseException) -> None:
         """End the executor's thread, which then breaks off all calls."""
         ...
@@ -69,6 +74,10 @@ class Lender(Protocol):
 
     async def borrow(self, waiting: int) -> None:
         """Borrow slots for so many calls that wait, as far as there are any left."""
+        ...
+
+    def lost_values(self) -> Sequence[FleetingResult]:
+        """Results that somebody may still ask for, and that might be made again."""
         ...
 
     def on_given(self, slot: LentSlot, calls: int) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 
 from dataward.calls.directory import CallDirectory
+from dataward.calls.fleeting import FleetingResult
 from dataward.calls.lender import Borrower
 from dataward.calls.lent_slot import LentSlot
 from dataward.errors import OutputError
@@ -132,6 +133,9 @@ class LocalLender:
         entry = QueueEntry(0.0, slot.id)
         await self._store.call([Submit(slot.spec(stem)), Enqueue(node, (entry,))])
         self.session.send(node, WorkQueued())
+
+    def lost_values(self) -> list[FleetingResult]:
+        return []  # results are files of this machine
 
     def on_given(self, slot: LentSlot, calls: int) -> None:
         if slot.bundles > 1 or calls > 1:

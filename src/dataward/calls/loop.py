@@ -142,7 +142,9 @@ class CallLoop:
     def _is_done(self, dispatcher: Dispatcher) -> bool:
         if not self._is_finishing or self._inbox or self._cancelled:
             return False
-        return dispatcher.is_idle
+        if not dispatcher.is_idle:
+            return False
+        return self._cancels or not dispatcher.make_lost_again()
 
     def _break_off(self, failure: BaseException) -> None:
         """Make no more calls: the futures of all unfinished ones get an error."""

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataward.cli.commands import run
 from dataward.cli.complaints import complain_of
 from dataward.cli.exit_codes import ExitCode
-from dataward.errors import DatawardError, OutputError, OwnFaultError, SettingError
+from dataward.errors import (
+    DatawardError,
+    DeadlineRefusedError,
+    OutputError,
+    OwnFaultError,
+    SettingError,
+)
 from dataward.live.standard_streams import open_python_streams, open_standard_streams
 
 
@@ -70,6 +76,8 @@ def _discard_stdout() -> None:
 def _exit_code(error: DatawardError) -> ExitCode:
     if isinstance(error, SettingError):
         return ExitCode.USAGE
+    if isinstance(error, DeadlineRefusedError):
+        return ExitCode.REFUSED
     if isinstance(error, OutputError):
         return ExitCode.CANNOT_WRITE
     if isinstance(error, OwnFaultError):

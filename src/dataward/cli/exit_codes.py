@@ -10,4 +10,5 @@ class ExitCode(IntEnum):
     BAD_INPUT = 3  # a workflow, platform or event file is wrong
     CANNOT_WRITE = 4  # a result cannot be written
     PARTIAL = 5  # tasks were removed; all others are complete
+    REFUSED = 6  # the workflow cannot be promised by its deadline; nothing was run
     INTERRUPTED = 130  # Ctrl-C

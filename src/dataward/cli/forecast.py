@@ -35,10 +35,13 @@ def show_forecast(todo: RunToDo, *, json: bool) -> None:
                 "seconds_max": forecast.seconds_max,
                 "untimed": forecast.untimed,
                 "forecast": forecast_as_json(forecast.end),
+                "answer": todo.answer.as_json() if todo.answer is not None else None,
             }
         )
     else:
         _print(forecast, options)
+        if todo.answer is not None:
+            stdout_console().print(visible(todo.answer.sentence), soft_wrap=True)
 
 
 def _print(forecast: Forecast, options: RunOptions) -> None:

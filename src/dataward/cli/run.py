@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from dataward.cli.deadline_option import BestEffort, DeadlineText, deadline_given
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.options import (
     ContactOption,
@@ -26,7 +27,8 @@ from dataward.cli.options import (
 from dataward.cli.parameters import Option
 
 if TYPE_CHECKING:
-    from dataward.api.run import RunRequest
+    from dataward.api.run import RunRequest, RunToDo
+    from dataward.model.deadline import WantedDeadline
     from dataward.model.states import RunState
 
 
@@ -69,6 +71,8 @@ def run_command(
     access: ElsewhereOption = None,
     contacts: ContactOption = None,
     fresh: FreshOption = False,
+    deadline: DeadlineText = None,
+    best_effort: BestEffort = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -80,6 +84,10 @@ def run_command(
 
     A task may run as long as `--time-limit` says and use the memory that the workflow gives it.
     Figures that a run has measured are no limits: half as much again and 64 MiB are allowed.
+
+    With `--deadline` it says first whether it will end by then, and how sure that is. If that
+    cannot be promised, nothing is run, and the earliest that could be is told; `--best-effort` runs
+    it anyway. A deadline is a duration, a time of day, or a date and a time.
 
     Inputs are looked for beside FILE, or in NAME.inputs beside it. Tasks run with your permissions;
     there is no sandbox against malice.
@@ -97,6 +105,8 @@ def run_command(
     - `dataward run blast.json --wrap 'apptainer exec /images/blast.sif {command}'`
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     - `dataward run montage.json --access lab/submit.access`
+    - `dataward run montage.json --deadline 2h`
+    - `dataward run montage.json --deadline 17:30 --best-effort`
     """
     from dataward.api.run import RunRequest, begin, prepared
     from dataward.cli.output import (
@@ -105,6 +115,7 @@ def run_command(
         print_warnings,
         reading_file,
         stderr_console,
+        stdout_console,
     )
     from dataward.cli.run_watcher import RunWatcher
     from dataward.cli.time_limit import time_limit_seconds
@@ -113,6 +124,7 @@ def run_command(
     from dataward.formats.read import read_workflow
     from dataward.model.parameters import parse_parameters
 
+    wanted = deadline_given(deadline, best_effort)
     request = RunRequest(
         targets=targets or (),
         until=until or (),
@@ -130,6 +142,8 @@ def run_command(
         track_programs=track_programs,
         strategy=strategy,
         settings=set_ or (),
+        deadline=wanted.at if wanted is not None else None,
+        best_effort=best_effort,
     )
     check_spares(file, events)
     if access is not None:
@@ -138,7 +152,9 @@ def run_command(
             keep=keep if keep != "auto" else None, resume=resume or None,
             dry_run=dry_run or None, replace=replace or None,
         )  # fmt: skip
-        _run_on_cluster(access, contacts, file, request, given, fresh=fresh, json=json, quiet=quiet)
+        _run_on_cluster(
+            access, contacts, file, request, given, wanted, fresh=fresh, json=json, quiet=quiet
+        )
         return
     on_this_machine(contacts)
     if fresh:
@@ -149,11 +165,22 @@ def run_command(
     todo = prepared(workflow, file, request)
     if todo.choice and not (quiet or json):
         stderr_console().print(todo.choice, soft_wrap=True)
+    if todo.answer is not None and not (dry_run or json):
+        (stdout_console() if not todo.may_begin else stderr_console()).print(
+            todo.answer.sentence, soft_wrap=True
+        )
     if dry_run:
         from dataward.cli.forecast import show_forecast
 
         show_forecast(todo, json=json)
+        if todo.options.book is not None:
+            todo.options.book.close()
+        _exit_if_refused(todo)
         return
+    if todo.answer is not None and not todo.may_begin:
+        if json:
+            print_json({"workflow": workflow.name, "state": "refused", **todo.answer.as_json()})
+        _exit_if_refused(todo)
     ending = begin(todo, RunWatcher(quiet=quiet or json), events)
     from dataward.cli.run_end import RunEnd, end_as_json, print_end, tell_stale
 
@@ -170,7 +197,8 @@ def run_command(
     given += ["--track-programs"] if track_programs else []
     named = list(targets or ())
     given += ["--"] * any(name.startswith("-") for name in named) + named
-    end = RunEnd(ending, str(file), given, todo.choice)
+    answer = todo.answer.as_json() if todo.answer is not None else None
+    end = RunEnd(ending, str(file), given, todo.choice, answer)
     tell_stale(ending.stale)
     if json:
         print_json(end_as_json(end))
@@ -187,6 +215,7 @@ def _run_on_cluster(
     file: Path,
     request: "RunRequest",
     unfit: list[str],
+    deadline: "WantedDeadline | None",
     *,
     fresh: bool,
     json: bool,
@@ -219,6 +248,7 @@ def _run_on_cluster(
         retries=request.retries,
         time_limit_seconds=request.time_limit_seconds,
         fresh=fresh,
+        deadline=deadline,
     )
     out = request.out or Path(f"{stem_of(file)}.run")
     end = run_on_cluster(access, contacts, file, asked, out, quiet=quiet or json)
@@ -227,6 +257,11 @@ def _run_on_cluster(
     else:
         print_end(end)
     _exit_as(end.state)
+
+
+def _exit_if_refused(todo: "RunToDo") -> None:
+    if not todo.may_begin:
+        raise SystemExit(ExitCode.REFUSED)
 
 
 def _exit_as(state: "RunState") -> None:

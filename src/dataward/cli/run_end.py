@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dataward.cli.complaints import visible
+from dataward.cli.deadline_line import outcome_as_json, show_outcome
 from dataward.cli.forecast_line import forecast_as_json
 from dataward.cli.output import (
     counted,
@@ -45,6 +46,7 @@ class RunEnd:
     source: str  # the workflow's file, as it was given
     options: Sequence[str] = ()  # other options of the command, to repeat when resuming
     choice: str = ""  # why the run had its strategy, if the simulator was asked
+    answer: dict[str, Any] | None = None  # to its deadline, as JSON
 
     @property
     def progress(self) -> RunProgress:
@@ -117,6 +119,8 @@ def end_as_json(end: RunEnd) -> dict[str, Any]:
         "makespan_seconds": summary.makespan_seconds,
         "lower_bound_seconds": end.bound_seconds,
         "forecast": forecast_as_json(end.ending.forecast),
+        "deadline": outcome_as_json(summary),
+        "answer": end.answer,
         "strategy": summary.strategy,
         "choice": end.choice or None,
         "tasks": counts.tasks,
@@ -164,6 +168,8 @@ def _rows(end: RunEnd, counts: TaskCounts) -> list[tuple[str, str]]:
         over = summary.makespan_seconds / end.bound_seconds
         makespan += f", {over:.2f} x the lower bound of {show_seconds(end.bound_seconds)}"
     rows = [("tasks", _outcomes(counts)), ("makespan", makespan)]
+    if deadline := show_outcome(summary):
+        rows.append(("deadline", deadline))
     if counts.complete:  # otherwise nothing was useful
         busy = f"{summary.utilisation:.1%} of {counted(summary.cores, 'core')}"
         rows.append(("utilisation", busy))

@@ -1,5 +1,6 @@
 """Says in one line how far a run has come, for a log."""
 
+from dataward.cli.deadline_line import show_promise
 from dataward.cli.forecast_line import show_left
 from dataward.plan.end_forecast import EndForecast
 from dataward.reports.progress import RunProgress
@@ -18,4 +19,6 @@ def log_line(progress: RunProgress, now: float, left: EndForecast | None) -> str
     ]
     if left is not None:
         pieces.append(show_left(left))
+    if progress.promised is not None:
+        pieces.append(show_promise(progress.promised, now))
     return ", ".join(pieces)

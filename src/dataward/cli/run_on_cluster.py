@@ -58,7 +58,9 @@ def run_on_cluster(
             stderr_console().print(f"{name} has ended; fetch it with: {fetch}", soft_wrap=True)
             raise
         cores = [member.cores for member in visitor.members.values()]
-        return RunEnd(ending_of(record, len(cores), max(cores, default=1)), str(file))
+        answer = submission.answer.as_json() if submission.answer is not None else None
+        ending = ending_of(record, len(cores), max(cores, default=1))
+        return RunEnd(ending, str(file), answer=answer)
 
     return visit(access, contacts, work, role="submit")
 

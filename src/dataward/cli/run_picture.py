@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dataward.cli.complaints import visible
+from dataward.cli.deadline_line import show_promise
 from dataward.cli.forecast_line import show_left, show_rough
 from dataward.cli.output import padded, shortened
 from dataward.model.quantities import show_bytes
@@ -77,6 +78,8 @@ def _speeds(progress: RunProgress, now: float, left: EndForecast | None) -> Iter
     yield Text(f"{show_rough(now)} so far")
     if left is not None:
         yield Text(show_left(left), "bold")
+    if progress.promised is not None:
+        yield Text(show_promise(progress.promised, now))
 
 
 def _bytes(progress: RunProgress) -> Iterable[Text]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from dataward.cli.complaints import visible
+from dataward.cli.deadline_line import show_renewed
 from dataward.cli.forecast_line import show_forecast_of_run
 from dataward.cli.output import stderr_console
 from dataward.cli.run_line import log_line
-from dataward.model.events import Event
+from dataward.model.events import Event, FinishPromised
 from dataward.plan.end_forecast import EndForecast
 from dataward.reports.progress import RunProgress
 from dataward.runs.watcher import ForecastLeft
@@ -49,6 +50,7 @@ class RunView:
         self._left: EndForecast | None = None
         self._forecast_due = -math.inf
         self._line_due: float | None = None
+        self._told: FinishPromised | None = None  # the last broken promise that was told of
         self._live: Live | None = None
         if not quiet and self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = _live(self._console)
@@ -66,6 +68,7 @@ class RunView:
         """Show the present state; called several times a second."""
         if not self._is_shown:
             return
+        self._tell_of_broken_promise()
         try:
             if self._live is not None:
                 self._draw(self._live, now)
@@ -73,6 +76,12 @@ class RunView:
                 self._print_line_if_due(now)
         except OSError:
             self._is_shown = False
+
+    def _tell_of_broken_promise(self) -> None:
+        promised = self.progress.promised
+        if promised is not None and promised.why and promised is not self._told:
+            self._told = promised
+            self.say(show_renewed(promised))
 
     def say(self, sentence: str) -> None:
         """Print a line that stays, above the picture. Another console would garble the picture."""

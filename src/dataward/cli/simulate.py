@@ -4,6 +4,8 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+from dataward.cli.deadline_option import BestEffort, DeadlineText, deadline_given
+from dataward.cli.exit_codes import ExitCode
 from dataward.cli.options import (
     BandwidthOption,
     CoresOption,
@@ -55,6 +57,8 @@ def simulate_command(
         list[str] | None,
         Option(help="Remove a task, and what depends on it, after a time: TASK@90s."),
     ] = None,
+    deadline: DeadlineText = None,
+    best_effort: BestEffort = False,
     events: EventsOption = None,
     plot: Annotated[Path | None, Option(help="Draw the run into this SVG file.")] = None,
     json: JsonOption = False,
@@ -75,6 +79,7 @@ def simulate_command(
     - `dataward simulate montage.json --nodes 8 --events run.events --plot run.svg`
     - `dataward simulate montage.json --platform two-sites.yaml --set backups_max=1`
     - `dataward simulate montage.json --nodes 64 --estimates 0.5`
+    - `dataward simulate montage.json --nodes 4 --estimates 0.5 --deadline 10m`
     - `dataward simulate montage.json --remove mAdd_1@30s --remove mShrink_1@2min`
 
     Strategies:
@@ -86,21 +91,27 @@ def simulate_command(
         print_warnings,
         reading_file,
         stderr_console,
+        stdout_console,
     )
     from dataward.cli.simulating import (
         draw_results,
         print_results,
+        refusal_as_json,
         result_as_json,
         shown_simulation,
     )
-    from dataward.errors import SettingError
+    from dataward.errors import DeadlineRefusedError, SettingError
     from dataward.formats import read_workflow
     from dataward.formats.platform_yaml import read_platform
     from dataward.model.quantities import parse_bandwidth
     from dataward.plan.estimates import parse_estimates
     from dataward.sim.faults import parse_faults
     from dataward.strategies.choosing import changed_strategies
+    from dataward.strategies.registry import DEFAULT, KEEPING
 
+    wanted = deadline_given(deadline, best_effort)
+    if wanted is not None and strategy == DEFAULT:
+        strategy = KEEPING
     chosen = changed_strategies(strategy, set_ or [])
     if len(chosen) > 1 and events:
         raise SettingError("--events records one run: give one strategy")
@@ -121,10 +132,18 @@ def simulate_command(
     results = []
     for each in chosen:
         began = time.perf_counter()
-        report, count = shown_simulation(
-            workflow, machines, each, seed=seed, faults=faults, retries=retries, estimates=known,
-            removals=removals, events=events, keep=plot is not None,
-        )  # fmt: skip
+        try:
+            report, count = shown_simulation(
+                workflow, machines, each, seed=seed, faults=faults, retries=retries,
+                estimates=known, removals=removals, events=events, keep=plot is not None,
+                deadline=wanted,
+            )  # fmt: skip
+        except DeadlineRefusedError as error:
+            if json:
+                print_json([refusal_as_json(error)])
+            else:
+                stdout_console().print(str(error), soft_wrap=True)
+            raise SystemExit(ExitCode.REFUSED) from None
         results.append((report, count, time.perf_counter() - began))
     results.sort(key=lambda result: result[0].summary.makespan_seconds)
     if plot is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from dataward.api.report import RunReport
 from dataward.api.simulate import simulated
 from dataward.cli.best_line import best_sentence
 from dataward.cli.complaints import visible
+from dataward.cli.deadline_line import outcome_as_json, show_outcome, show_renewed
 from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
 from dataward.cli.output import stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
+from dataward.errors import DeadlineRefusedError
+from dataward.model.deadline import WantedDeadline
 from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Platform
 from dataward.model.quantities import show_bytes, show_seconds
@@ -43,6 +47,7 @@ def shown_simulation(
     removals: Sequence[Removal],
     events: Path | None,
     keep: bool,
+    deadline: WantedDeadline | None = None,
 ) -> tuple[RunReport, int]:
     """One simulated run, shown while it goes on; and how many events it had.
 
@@ -70,6 +75,7 @@ def shown_simulation(
             removals=removals,
             sinks=sinks,
             events=kept,
+            deadline=deadline,
         )
     unremoved.tell(strategy.name)
     return report, counter.count
@@ -157,6 +163,8 @@ def result_as_json(
         "seed": summary.seed,
         "estimates": str(estimates),
         "forecast": forecast_as_json(report.forecast),
+        "deadline": outcome_as_json(summary),
+        "answer": report.answer.as_json() if report.answer is not None else None,
         "cores": summary.cores,
         "tasks": summary.tasks,
         "complete": summary.complete,
@@ -171,6 +179,17 @@ def result_as_json(
         "crashes": summary.crashes,
         "node_messages": summary.messages,
         "store_calls": summary.store_calls,
+    }
+
+
+def refusal_as_json(error: DeadlineRefusedError) -> dict[str, Any]:
+    is_known = error.earliest_seconds < inf
+    return {
+        "state": "refused",
+        "answer": str(error),
+        "earliest_seconds": error.earliest_seconds if is_known else None,
+        "critical_path_seconds": error.path_seconds or None,
+        "unknown_types": list(error.unknown),
     }
 
 
@@ -191,6 +210,9 @@ def print_results(
         style="bold",
         soft_wrap=True,
     )
+    for report in reports:
+        if report.answer is not None:
+            console.print(report.answer.sentence, soft_wrap=True)
     rows: list[tuple[str, Callable[[RunSummary], str]]] = [
         ("makespan", lambda r: show_seconds(r.makespan_seconds)),
         ("over the lower bound", lambda r: _times(r.makespan_seconds, bound, ".2f", " x")),
@@ -212,10 +234,15 @@ def print_results(
             ("tasks taken over", lambda r: f"{r.taken_over:,}"),
             ("tasks run again for lost data", lambda r: f"{r.reopened:,}"),
         ]
+    if any(r.promised for r in results):
+        rows.insert(1, ("deadline", show_outcome))
     if any(r.failed for r in results):
         rows.append(("tasks failed", lambda r: f"{r.failed:,}"))
     if any(r.removed for r in results):
         rows.append(("tasks removed", lambda r: f"{r.removed:,}"))
+    for promised in [r.promised for r in results if r.promised and r.promised.why]:
+        at = show_seconds(promised.at)
+        console.print(f"after {at}, {visible(show_renewed(promised))}", soft_wrap=True)
     if len(results) <= COLUMNS_MAX:
         headings = ("", *(result.strategy for result in results))
         print_table(headings, [(name, *map(show, results)) for name, show in rows])

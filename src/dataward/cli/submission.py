@@ -7,6 +7,7 @@ from typing import Any
 
 from dataward.cli.complaints import visible
 from dataward.cli.output import counted, print_warnings, reading_file, stderr_console
+from dataward.cli.promise_words import promise_as_json
 from dataward.cluster.finding_inputs import cache_directory
 from dataward.cluster.submitting import SubmitRequest, SubmittedRun, Submitter
 from dataward.cluster.visitor import Visitor
@@ -47,7 +48,8 @@ def words_about(submission: SubmittedRun) -> str:
     if submission.uploaded_files:
         files = counted(submission.uploaded_files, "input")
         parts.append(f"{files} uploaded ({show_bytes(submission.uploaded_bytes)})")
-    return f"{visible(run.name)}: submitted, {', '.join(parts)}"
+    said = f"{submission.answer.sentence}\n" if submission.answer is not None else ""
+    return f"{said}{visible(run.name)}: submitted, {', '.join(parts)}"
 
 
 def submission_as_json(submission: SubmittedRun) -> dict[str, Any]:
@@ -61,4 +63,6 @@ def submission_as_json(submission: SubmittedRun) -> dict[str, Any]:
         "uploaded_bytes": submission.uploaded_bytes,
         "keepers": list(submission.run.keepers),
         "strategy": submission.run.strategy,
+        "promise": promise_as_json(submission.run),
+        "answer": submission.answer.as_json() if submission.answer is not None else None,
     }

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
+from dataward.cli.deadline_option import BestEffort, DeadlineText
 from dataward.cli.options import (
     AccessOption,
     ContactOption,
@@ -42,6 +43,8 @@ def submit_command(
     wrap: WrapOption = None,
     track_programs: TrackProgramsOption = False,
     strategy: Annotated[str, Option(help="How tasks are scheduled.")] = "dataward",
+    deadline: DeadlineText = None,
+    best_effort: BestEffort = False,
     set_: SettingOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -53,12 +56,17 @@ def submit_command(
     for a disk that all nodes share) are read there by the nodes that need them. Tasks whose outcome
     is known in the cluster, by content, are not run again.
 
+    With `--deadline` the nodes are asked first: either all tasks are promised in time, or nothing
+    is submitted, and the earliest finish is told that could be promised.
+
     Examples:
 
     - `dataward submit montage.json --access lab/submit.access`
     - `dataward submit montage.json --wait --retries 2`
     - `dataward submit blast.json --strategy adage --copies 2 --name blast-7`
+    - `dataward submit montage.json --deadline 2h`
     """
+    from dataward.cli.deadline_option import deadline_given
     from dataward.cli.output import print_json, stdout_console
     from dataward.cli.submission import submission_as_json, submitted, words_about
     from dataward.cli.time_limit import time_limit_seconds
@@ -81,6 +89,7 @@ def submit_command(
         fresh=fresh,
         copies=copies,
         name=name,
+        deadline=deadline_given(deadline, best_effort),
     )
     submission: SubmittedRun = visit(
         access,

@@ -10,6 +10,7 @@ from typing import Any
 from dataward.cli.complaints import visible
 from dataward.cli.exit_codes import ExitCode
 from dataward.cli.output import print_json, stderr_console, stdout_console
+from dataward.cli.promise_words import promise_as_json, words_about_promise
 from dataward.cli.run_view import RunView
 from dataward.cli.visiting import visit
 from dataward.cluster.event_tail import EventTail
@@ -102,6 +103,9 @@ def sentence_about(facts: RunFactsNow) -> str:
     for state in states:
         if counts.get(state.value):
             parts.append(f"{counts[state.value]:,} {state.value}")
+    promise = words_about_promise(run, facts.now)
+    if promise:
+        parts.append(promise)
     time = f"{'in' if run.ended_at else 'for'} {show_seconds(max(seconds, 0.0))}"
     return f"{visible(run.name)}: {run.state.value} {time}, {', '.join(parts)}"
 
@@ -119,4 +123,5 @@ def facts_as_json(facts: RunFactsNow) -> dict[str, Any]:
         "submitter": run.submitter,
         "keepers": list(run.keepers),
         "seconds": (run.ended_at or facts.now) - run.submitted_at,
+        "promise": promise_as_json(run),
     }

@@ -1,8 +1,8 @@
 """An executor's side of a cluster: borrows slots of its hosts, over a websocket to each of them.
 
 A host that is gone takes its calls with it: those without a result are made elsewhere, and large
-values that no other host has are lost. Everything here runs in the executor's own thread, but for
-`fetch` and `on_dropped`.
+values that no other host has are made again when somebody asks for them. Everything here runs in
+the executor's own thread, but for `fetch`, `revive` and `on_dropped`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, get_ident
 from time import monotonic
 from weakref import WeakValueDictionary
 
@@ -46,7 +47,6 @@ from dataward.cluster.lending import PYTHON
 from dataward.cluster.remote_slot import RemoteSlot
 from dataward.cluster.remote_value import RemoteValue, read_value
 from dataward.cluster.visitor import ClusterError, Visitor
-from dataward.errors import ValueLostError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.credentials import Role
 from dataward.live.peer_client import BROKEN
@@ -94,6 +94,7 @@ class ClusterLender:
         self._owner = owner
         self._directory: CallDirectory | None = directory
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         self._visitor = Visitor(settings.access, settings.contacts)
         self._session: aiohttp.ClientSession | None = None
         self._lines: dict[NodeId, HostLine] = {}
@@ -125,7 +126,7 @@ class ClusterLender:
 
     async def finish(self) -> None:
         """Bring the values that futures refer to here, and give the slots back."""
-        values = [value for value in list(self._values.values()) if value.loss is None]
+        values = [value for value in self._referred() if value.loss is None]
         for number, value in enumerate(values):
             assert self._directory is not None
             path = Path(self._directory.path_of(f"value{number}"))
@@ -142,9 +143,8 @@ class ClusterLender:
 
     async def stop(self) -> None:
         self._is_over = True
-        for value in list(self._values.values()):
-            for node in list(value.holders):
-                value.on_gone(node, "its executor has ended")
+        for value in self._referred():
+            value.end()
         for line in list(self._lines.values()):
             await line.socket.close()
         if self._session is not None:
@@ -229,7 +229,7 @@ class ClusterLender:
         for slot in self._forget_slots(line):
             self._owner.take_results(slot)
             self._owner.try_again(slot.calls(), why)
-        for value in list(self._values.values()):
+        for value in self._referred():
             value.on_gone(line.member.node, why)
         self._to_meet.set()
 
@@ -331,7 +331,7 @@ class ClusterLender:
         while any(slot.node == node for slot in self.slots.values()):
             await self._kernel.sleep(RETRY_SECONDS)
         others = [other for other in self._lines.values() if not other.is_leaving]
-        alone = [value for value in list(self._values.values()) if value.holders == [node]]
+        alone = [value for value in self._referred() if value.holders == [node]]
         for number, value in enumerate(alone if others else ()):
             other = others[number % len(others)]
             value.holders.append(other.member.node)
@@ -350,15 +350,38 @@ class ClusterLender:
             if value is not None:
                 value.on_gone(line.member.node, "it could not be moved to another node")
 
+    def _referred(self) -> list[RemoteValue]:
+        """The values that somebody may still ask for, each once."""
+        return [value for name, value in list(self._values.items()) if value.name == name]
+
     def on_new_value(self, value: RemoteValue) -> None:
         self._values[value.name] = value
 
+    def lost_values(self) -> list[RemoteValue]:
+        return [value for value in self._referred() if value.may_come_back]
+
     def fetch(self, value: RemoteValue) -> bytes:
         addresses = [self._addresses[node] for node in list(value.holders)]
+        return read_value(value.file, addresses, self._context)
+
+    def revive(self, value: RemoteValue, name: ValueName, why: str, back: Event) -> bool:
+        if self._is_over or get_ident() == self._thread:
+            return False
         try:
-            return read_value(value.file, addresses, self._context)
-        except OSError as error:
-            raise value.loss or ValueLostError(value.function, str(error)) from error
+            self._loop.call_soon_threadsafe(self._revive, value, name, why, back)
+        except RuntimeError:  # the loop has ended
+            return False
+        return True
+
+    def _revive(self, value: RemoteValue, name: ValueName, why: str, back: Event) -> None:
+        if value.name == name and why:  # else it has been made again meanwhile
+            for node in list(value.holders):
+                value.on_gone(node, why)
+        if not value.may_come_back:
+            back.set()
+            return
+        value.tell_when_back(back)
+        self._owner.make_again(value)
 
     def on_dropped(self, name: ValueName, holders: list[NodeId]) -> None:
         is_first = not self._dropped

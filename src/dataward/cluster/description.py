@@ -46,6 +46,29 @@ class RunOrders(msgspec.Struct, frozen=True):
     wanted: tuple[FileId, ...] = ()  # the results: what nobody reads
 
 
+class PromisedTask(msgspec.Struct, frozen=True, array_like=True):
+    """A task, the host and the slot that have promised it, and by when it ends.
+
+    Times are by the store's clock; ``seconds`` are reserved for it there.
+    """
+
+    id: TaskId
+    node: NodeId
+    slot: int
+    deadline: float
+    seconds: float
+
+
+class RunPromises(msgspec.Struct, frozen=True):
+    """What each task of a run was promised. When a host is lost, a new list replaces this one.
+
+    ``number`` is that of the bookings by which hosts hold the promises until they have read this.
+    """
+
+    number: int
+    tasks: tuple[PromisedTask, ...]
+
+
 class SkippedTask(msgspec.Struct, frozen=True, array_like=True):
     """A task that need not run, what it wrote in an earlier run, and who has that."""
 
@@ -59,7 +82,7 @@ class TaskList(msgspec.Struct, frozen=True):
     skipped: tuple[SkippedTask, ...] = ()
 
 
-def packed(part: RunOrders | TaskList) -> bytes:
+def packed(part: RunOrders | TaskList | RunPromises) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(part), 1)
 
 

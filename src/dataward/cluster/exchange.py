@@ -3,10 +3,17 @@
 import msgspec
 
 from dataward.model.ids import NodeId
-from dataward.model.members import ClusterRun, Member
+from dataward.model.members import ClusterRun, Member, RunPromise
 from dataward.model.operations import OutputFile
 from dataward.model.states import TaskState
 from dataward.model.workflow import TaskId
+
+
+class MailSent(msgspec.Struct, frozen=True):
+    """What a host has sent to others since it started: messages, and the requests that had them."""
+
+    messages: int = 0
+    letters: int = 0
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
@@ -18,6 +25,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     runs: tuple[ClusterRun, ...]
     now: float  # by the store's clock, as the times of runs
     primaries: int  # servers that share the store's work
+    sent: MailSent = MailSent()  # by the host that answers
 
 
 class RunFactsNow(msgspec.Struct, frozen=True):
@@ -76,3 +84,46 @@ class NewRun(msgspec.Struct, frozen=True):
     description: str
     keepers: tuple[NodeId, ...]
     shards: int
+    promise: RunPromise | None = None
+
+
+class ReadBytes(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes of the workflow's inputs that a task reads, and how much of them some hosts have.
+
+    ``made`` are bytes that other tasks, by number, write for it.
+    """
+
+    bytes: float
+    held: dict[NodeId, float] = {}
+    made: dict[int, float] = {}
+
+
+class PromiseAsked(msgspec.Struct, frozen=True):
+    """A workflow that should end within so many seconds: who waits for whom, and for how long.
+
+    ``work`` is what to reserve for each task, in seconds at speed 1. Tasks are numbers.
+    """
+
+    work: tuple[float, ...]
+    parents: tuple[tuple[int, ...], ...]
+    within_seconds: float
+    reads: dict[int, ReadBytes] = {}
+
+
+class PlacedPromise(msgspec.Struct, frozen=True, array_like=True):
+    """A task has been promised: where, by when it ends, and the seconds reserved for it."""
+
+    node: NodeId
+    slot: int
+    deadline: float  # by the store's clock
+    seconds: float
+
+
+class PromiseAnswer(msgspec.Struct, frozen=True):
+    """Promises for all tasks, or none and by when the workflow could have been promised."""
+
+    deadline: float  # that was asked for, by the store's clock
+    number: int = 0  # by which hosts know the bookings
+    tasks: tuple[PlacedPromise, ...] = ()
+    earliest: float = 0.0  # 0: nothing could be found in time
+    now: float = 0.0

@@ -37,9 +37,10 @@ class ExecutorAnywhere(CallExecutor):
     need the same version of Python and the modules that functions import. ``slots`` is then how
     many at a time in all (default: all that the nodes have), shared fairly with other runs. What a
     call prints goes to its node's log. Large results stay at the node that made them until they
-    are needed elsewhere. If a node is gone, calls without a result are made again on others; a
-    large result that it alone had is lost: asking for it, and calls that need it, raise
-    ValueLostError.
+    are needed elsewhere. If a node is gone, calls without a result are made again on others, and
+    so is the call of a large result that it alone had, when somebody asks for the result or a call
+    needs it. If that cannot be done, they raise ValueLostError: the call raises an error now, its
+    arguments are no longer kept here (256 MB of all arguments are), or it was lost too often.
     """
 
     def __init__(

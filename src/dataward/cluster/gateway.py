@@ -17,6 +17,7 @@ from aiohttp import web
 
 from dataward.cluster.exchange import (
     ClusterFacts,
+    MailSent,
     NewRun,
     OutcomesAsked,
     OutcomesKnown,
@@ -81,17 +82,18 @@ class Gateway:
 
     async def _facts(self, request: web.Request) -> web.Response:
         host = self._host
-        runs = sorted(host.runs.values(), key=lambda run: (run.submitted_at, run.name))
+        runs = sorted(host.following.runs.values(), key=lambda run: (run.submitted_at, run.name))
         with _store_needed():
             primaries = await host.parts.connection.primaries()
-        return _answer(
+        return answer(
             ClusterFacts(
                 host.parts.cluster,
                 host.parts.node,
-                tuple(host.members),
+                tuple(host.following.members),
                 tuple(runs),
                 self._now(),
                 primaries,
+                MailSent(host.parts.client.messages_sent, host.parts.client.letters_sent),
             )
         )
 
@@ -110,14 +112,14 @@ class Gateway:
         return web.Response(status=202)
 
     async def _outcomes(self, request: web.Request) -> web.Response:
-        asked = await _asked(request, OutcomesAsked)
+        asked = await asked_of(request, OutcomesAsked)
         with _store_needed():
-            return _answer(OutcomesKnown(tuple(await self._host.registry.known(asked.keys))))
+            return answer(OutcomesKnown(tuple(await self._host.registry.known(asked.keys))))
 
     # --- runs ------------------------------------------------------------------------------------
 
     async def _add_run(self, request: web.Request) -> web.Response:
-        new = await _asked(request, NewRun)
+        new = await asked_of(request, NewRun)
         run = ClusterRun(
             name=new.name,
             workflow=new.workflow,
@@ -127,11 +129,12 @@ class Gateway:
             description=new.description,
             keepers=new.keepers,
             shards=new.shards,
+            promise=new.promise,
         )
         with _store_needed():
             added = await self._host.registry.add_run(run)
-        self._host.note_run(added)
-        return _answer(added)
+        self._host.following.note_run(added)
+        return answer(added)
 
     async def _run_facts(self, request: web.Request) -> web.Response:
         """How a run stands; with ``wait``, at the latest when it has ended, or after so long."""
@@ -139,7 +142,7 @@ class Gateway:
         until = monotonic() + min(_number(request, "wait"), WAIT_SECONDS_MAX)
         while run.state is RunState.RUNNING and (left := until - monotonic()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._host.changed.wait(), left)
+                await asyncio.wait_for(self._host.following.changed.wait(), left)
             run = await self._run(request)
         counts: dict[str, int] = {}
         with _store_needed():
@@ -149,11 +152,11 @@ class Gateway:
                     for state, count in tally.counts.items():
                         if count:
                             counts[state.value] = counts.get(state.value, 0) + count
-        return _answer(RunFactsNow(run, counts, self._now()))
+        return answer(RunFactsNow(run, counts, self._now()))
 
     async def _run(self, request: web.Request) -> ClusterRun:
         name = request.match_info["run"]
-        run = self._host.runs.get(name)
+        run = self._host.following.runs.get(name)
         if run is None:
             with _store_needed():
                 run = await self._host.registry.run(name)
@@ -162,25 +165,25 @@ class Gateway:
         return run
 
     async def _look(self, request: web.Request) -> web.Response:
-        run, asked = await self._run(request), await _asked(request, TaskAsked)
+        run, asked = await self._run(request), await asked_of(request, TaskAsked)
         if len(asked.tasks) > LOOKS_MAX:
             raise web.HTTPRequestEntityTooLarge(LOOKS_MAX, len(asked.tasks))
         with _store_needed():
             looks = await self._host.parts.store_of(run).call([Look(t) for t in asked.tasks])
         facts = [_facts_of(look) for look in looks if isinstance(look, Standing)]
-        return _answer(tuple(facts))
+        return answer(tuple(facts))
 
     async def _cancel(self, request: web.Request) -> web.Response:
         """End a whole run: hosts stop what runs of it as soon as they hear of it."""
         run = await self._run(request)
         with _store_needed():
-            return _answer(await self._host.registry.end_run(run.name, RunState.CANCELLED))
+            return answer(await self._host.registry.end_run(run.name, RunState.CANCELLED))
 
     async def _remove_tasks(self, request: web.Request) -> web.Response:
         """Remove tasks with all that depend on them; only a keeper of the run can."""
         asked, keeper = (
-            await _asked(request, TaskAsked),
-            self._host.keepers.get(request.match_info["run"]),
+            await asked_of(request, TaskAsked),
+            self._host.following.keepers.get(request.match_info["run"]),
         )
         if keeper is None or not keeper.is_ready:
             raise web.HTTPConflict(text="this host does not keep that run")
@@ -188,12 +191,12 @@ class Gateway:
         if unknown:
             raise web.HTTPNotFound(text=f"the run has no task {unknown[0]!r}")
         removed = await keeper.remove(asked.tasks)
-        return _answer(tuple(RemovedTask(one.task, one.state) for one in removed))
+        return answer(tuple(RemovedTask(one.task, one.state) for one in removed))
 
     async def _clean(self, request: web.Request) -> web.Response:
         """Forget a run that is over: its tasks in the store, its files at every host."""
         host, name = self._host, request.match_info["run"]
-        run = host.runs.get(name)
+        run = host.following.runs.get(name)
         if run is not None and run.state is RunState.RUNNING:
             raise web.HTTPConflict(text=f"{name} still runs; cancel it first")
         with _store_needed():
@@ -205,9 +208,9 @@ class Gateway:
 
     async def _clean_here(self, request: web.Request) -> web.Response:
         name = request.match_info["run"]
-        if name in self._host.here:
+        if name in self._host.following.here:
             raise web.HTTPConflict(text=f"{name} still runs here; try again in a moment")
-        await asyncio.to_thread(self._host.remove_run, name)
+        await asyncio.to_thread(self._host.files.remove_run, name)
         return web.Response(status=204)
 
     # --- what this host alone has ----------------------------------------------------------------
@@ -223,7 +226,7 @@ class Gateway:
         """The ends of the logs of a task's attempts at this host, by name."""
         task = TaskId(request.query.get("task", ""))
         found = await asyncio.to_thread(_logs_of, self._directory(request).logs, task)
-        return _answer(found)
+        return answer(found)
 
     def _directory(self, request: web.Request) -> RunDirectoryHere:
         return RunDirectoryHere(self._host.parts.depot, request.match_info["run"])
@@ -268,14 +271,14 @@ def _logs_of(directory: Path, task: TaskId) -> dict[str, bytes]:
     return found
 
 
-# --- asking and answering ------------------------------------------------------------------------
+# --- asking and answering, for other routes too ---------------------------------------------------
 
 
-def _answer(value: Any) -> web.Response:
+def answer(value: Any) -> web.Response:
     return web.Response(body=msgspec.msgpack.encode(value), content_type="application/x-msgpack")
 
 
-async def _asked(request: web.Request, kind: type[T]) -> T:
+async def asked_of(request: web.Request, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(await request.read(), type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

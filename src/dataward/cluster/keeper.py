@@ -11,6 +11,8 @@ import logging
 from collections.abc import Sequence
 
 from dataward.cluster.description import TaskList, unpacked
+from dataward.cluster.promise_renewal import PromiseRenewal, promise_event
+from dataward.cluster.result_copies import ResultCopies
 from dataward.cluster.run_here import HostParts, RunHere
 from dataward.model.answers import Standing, Tallied
 from dataward.model.events import NodeFacts, RunEnded, RunStarted, TaskSkipped
@@ -30,10 +32,12 @@ from dataward.world import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.2  # between looks at how far the run is; longer ones later
+LOOK_SECONDS = 0.02  # between looks at how far the run is; longer ones later
 LOOK_SHARE = 0.03
+RETRY_SECONDS = 0.2  # if the store does not answer
 LOOK_SECONDS_MAX = 2.0
 SETTLE_SECONDS = 2.0
+COPY_LEASES = 3  # for which copies of results, and nodes that have the only one, are waited for
 UNSETTLED_MAX = 10
 
 
@@ -69,6 +73,10 @@ class Keeper:
             await kernel.sleep(LOOK_SECONDS_MAX)
         await self._submit(client, tasks)
         kernel.spawn(client.watch(parts.lease_seconds / 4), "keeper watch")
+        if self._here.promises is not None:
+            speeds = {fact.id: fact.speed for fact in self._facts}
+            keeping = PromiseRenewal(parts, self._registry, self._here, tasks, client.store, speeds)
+            kernel.spawn(keeping.watch(), "keeper of promises")
         await self._see_it_end(client, tasks)
 
     @property
@@ -105,6 +113,8 @@ class Keeper:
         run, now, here = self._here.run, self._here.now(), self._here
         total = len(tasks.specs) + len(tasks.skipped)
         here.emit(RunStarted(now, run.workflow, total, run.strategy, 0, self._facts))
+        if run.promise is not None:
+            here.emit(promise_event(run, run.promise, now))
         for skipped in tasks.skipped:
             here.emit(TaskSkipped(now, skipped.id))
 
@@ -123,7 +133,8 @@ class Keeper:
             here.network.send(node, Stock(tuple(files)))
 
     async def _see_it_end(self, client: Client, tasks: TaskList) -> None:
-        """Wait until every task has ended, and say so in the registry."""
+        """Wait until every task has ended and has its copies, and say so in the registry."""
+        copies = self._result_copies(client)
         while True:
             counts: dict[TaskState, int] = {}
             for tally in await self._tallies(client):
@@ -133,7 +144,9 @@ class Keeper:
                 counts.get(end, 0)
                 for end in (TaskState.COMPLETE, TaskState.FAILED, TaskState.REMOVED)
             )
-            if complete + failed + removed >= len(tasks.specs) and await self._is_settled():
+            has_ended = complete + failed + removed >= len(tasks.specs)
+            is_kept = has_ended and await copies.are_there(tasks.specs, self._here.now())
+            if is_kept and await self._is_settled():
                 break
             # In proportion to how long it has run: a short run is soon seen to have ended.
             pause = min(max(LOOK_SECONDS, LOOK_SHARE * self._here.now()), LOOK_SECONDS_MAX)
@@ -142,6 +155,21 @@ class Keeper:
         self._here.emit(RunEnded(self._here.now(), done, failed, 0, 0, removed))
         await self._say_it_ended(ended_state(failed, removed))
 
+    def _result_copies(self, client: Client) -> ResultCopies:
+        here = self._here
+        assert here.orders is not None
+        assert here.network is not None
+        assert here.node is not None
+        return ResultCopies(
+            here.orders.copies,
+            frozenset(here.orders.wanted),
+            here.members,
+            client.store,
+            here.network.send,
+            here.node.run_again,
+            COPY_LEASES * self._parts.lease_seconds,
+        )
+
     async def _say_it_ended(self, state: RunState) -> None:
         while True:
             try:
@@ -149,7 +177,7 @@ class Keeper:
                 return
             except StoreUnavailable as error:
                 log.warning("%s", error)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _is_settled(self) -> bool:
         """Whether the store's replicas know of all that has ended.

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import psutil
 
 from dataward.cluster.founding import ClusterDirectory
 from dataward.cluster.local_store import LocalStore
+from dataward.cluster.store_server import LOOPBACK
 from dataward.errors import DatawardError
 from dataward.live.durability import replace_content
 from dataward.model.ids import NodeId
@@ -42,6 +44,8 @@ class Laptop:
     """The cluster in this directory."""
 
     directory: ClusterDirectory
+    command_of: Callable[[NodeId, list[str]], list[str]] = lambda node, command: command
+    """How a node is started, given the command for this machine itself"""
 
     @property
     def store(self) -> Path:
@@ -54,9 +58,9 @@ class Laptop:
     def _list(self) -> Path:
         return self.directory.path / "nodes.json"
 
-    def start_store(self, shards: int, replicas: int) -> str:
+    def start_store(self, shards: int, replicas: int, address: str = LOOPBACK) -> str:
         """Start the store, unless it is up, and name it in the nodes' access file."""
-        url = LocalStore.start(self.store, shards=shards, replicas=replicas)
+        url = LocalStore.start(self.store, shards=shards, replicas=replicas, address=address)
         self.directory.name_store(url)
         return url
 
@@ -95,8 +99,9 @@ class Laptop:
                 (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
                 (os.POSIX_SPAWN_DUP2, output.fileno(), 2),
             ]
-            pid = os.posix_spawn(
-                sys.executable, command, os.environ, file_actions=streams, setsid=True
+            command = self.command_of(node, command)
+            pid = os.posix_spawnp(
+                command[0], command, os.environ, file_actions=streams, setsid=True
             )
         return StartedNode(node, pid, psutil.Process(pid).create_time())
 

@@ -43,6 +43,7 @@ class StorePlan(msgspec.Struct, frozen=True):
     ports: list[int]  # of the primaries, then of their replicas in the same order
     password: str
     formed: bool = False
+    address: str = LOOPBACK
 
 
 class LocalStore:
@@ -57,12 +58,14 @@ class LocalStore:
         *,
         appendonly: bool = True,
         program: str = "",
+        address: str = LOOPBACK,
     ) -> str:
         """The URL of the store, once it is ready; one that is up already stays as it is.
 
         ``shards`` is 1, or 3 for a cluster; then there may be a replica for each. A password is
-        made unless one is given. With ``appendonly``, at most the last second is lost when the
-        machine stops. Raises SettingError, or ServerFailed if a server does not start.
+        made unless one is given; the servers listen at ``address``. With ``appendonly``, at most
+        the last second is lost when the machine stops. Raises SettingError, or ServerFailed if a
+        server does not start.
         """
         if (shards, replicas) not in ((1, 0), (3, 0), (3, 1)):
             raise SettingError("a local store has 1 server, or 3 with 0 or 1 replicas each")
@@ -76,7 +79,7 @@ class LocalStore:
                     shutil.rmtree(server.directory, ignore_errors=True)
                 plan = None
             if plan is None:
-                plan = _new_plan(shards, replicas, appendonly, password)
+                plan = _new_plan(shards, replicas, appendonly, password, address)
                 _write_plan(directory, plan)
             _compare(directory, plan, (shards, replicas, appendonly), password)
             _bring_up(directory, plan, program or _any_program())
@@ -127,9 +130,12 @@ def _write_plan(directory: Path, plan: StorePlan) -> None:
     draft.rename(directory / "store.json")
 
 
-def _new_plan(shards: int, replicas: int, appendonly: bool, password: str) -> StorePlan:
-    ports = _free_ports(shards * (1 + replicas))
-    return StorePlan(shards, replicas, appendonly, ports, password or secrets.token_urlsafe(24))
+def _new_plan(
+    shards: int, replicas: int, appendonly: bool, password: str, address: str
+) -> StorePlan:
+    ports = _free_ports(shards * (1 + replicas), address)
+    password = password or secrets.token_urlsafe(24)
+    return StorePlan(shards, replicas, appendonly, ports, password, address=address)
 
 
 def _compare(
@@ -146,26 +152,28 @@ def _compare(
 
 def _servers(directory: Path, plan: StorePlan) -> list[StoreServer]:
     return [
-        StoreServer(directory / str(number), port, plan.password)
+        StoreServer(directory / str(number), port, plan.password, plan.address)
         for number, port in enumerate(plan.ports)
     ]
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(count: int, address: str) -> list[int]:
     with ExitStack() as stack:
         found: list[int] = []
         for port in secrets.SystemRandom().sample(PORTS, len(PORTS)):
-            if len(found) < count and all(_reserve(stack, each) for each in (port, port + BUS)):
+            if len(found) < count and all(
+                _reserve(stack, address, each) for each in (port, port + BUS)
+            ):
                 found.append(port)
         if len(found) < count:
             raise ServerFailed("this machine has no free port for a store")
         return found
 
 
-def _reserve(stack: ExitStack, port: int) -> bool:
+def _reserve(stack: ExitStack, address: str, port: int) -> bool:
     each = stack.enter_context(socket.socket())
     try:
-        each.bind((LOOPBACK, port))
+        each.bind((address, port))
     except OSError:
         return False
     return True
@@ -213,7 +221,7 @@ def _form(plan: StorePlan, servers: list[StoreServer]) -> None:
             # No two epochs are alike from the start, so nobody has to settle which is later.
             server.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for server in servers[1:]:
-            server.ask("CLUSTER", "MEET", LOOPBACK, servers[0].port)
+            server.ask("CLUSTER", "MEET", plan.address, servers[0].port)
     _wait_for(lambda: all(_knows(server, len(servers)) for server in servers), "find each other")
     if not plan.formed:
         for primary, replica in zip(primaries, replicas, strict=bool(replicas)):

@@ -118,7 +118,7 @@ class RemoteSlot(LentSlot):
     def on_needs_missing(self, bundle: int, why: str) -> list[PendingCall]:
         """The calls of a bundle for which the host could not bring in all values."""
         for value in self._asked.pop(bundle, ()):
-            value.on_gone(self.node, why)
+            value.on_missed(self.node, why)
         self.pipes.on_back([Ticket(bundle, place) for place in self.places_of(bundle)])
         return self.take_back()
 
@@ -139,6 +139,10 @@ class RemoteSlot(LentSlot):
         assert isinstance(file, RemoteFile)
         slot, bundle, place = map(int, file.path.split("."))
         name = ValueName(slot, bundle, place)
+        if isinstance(call.renews, RemoteValue):
+            call.renews.renew(name, file, self.node)
+            self._owner.on_new_value(call.renews)
+            return call.renews
         value = RemoteValue(name, file, call.function.name, self.node, self._owner)
         self._owner.on_new_value(value)
         return value

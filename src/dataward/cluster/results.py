@@ -133,11 +133,13 @@ async def _fetch(visitor: Visitor, file: FileId, result: RunResultFile, director
     try:
         for node in result.nodes:
             try:
-                await download(visitor.client, node, result.file.digest, str(draft))
+                is_program = await download(visitor.client, node, result.file.digest, str(draft))
             except TransferFailed as error:
                 problems.append(str(error))
                 continue
-            _publish(file, draft, path)
+            if is_program is None:
+                is_program = await _is_program(visitor, result)
+            _publish(file, draft, path, is_program=is_program)
             return
     finally:
         draft.unlink(missing_ok=True)
@@ -145,11 +147,20 @@ async def _fetch(visitor: Visitor, file: FileId, result: RunResultFile, director
     raise ClusterError(f"{file!r} cannot be fetched: {why}")
 
 
-def _publish(file: FileId, draft: Path, path: Path) -> None:
+async def _is_program(visitor: Visitor, result: RunResultFile) -> bool:
+    """Whether a file was executable where it was made; if its maker is gone, it is not."""
+    for node in result.nodes:
+        told = await visitor.client.is_program(node, result.file.digest)
+        if told is not None:
+            return told
+    return False
+
+
+def _publish(file: FileId, draft: Path, path: Path, *, is_program: bool) -> None:
     if is_directory(file):
         unpack(str(draft), str(path))
     else:
-        os.chmod(draft, 0o644)
+        os.chmod(draft, 0o755 if is_program else 0o644)
         os.replace(draft, path)
 
 

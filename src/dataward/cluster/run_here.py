@@ -6,16 +6,19 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from time import monotonic
 
 import msgspec
 
-from dataward.cluster.description import RunOrders, unpacked
+from dataward.cluster.description import RunOrders, RunPromises, unpacked
 from dataward.cluster.event_log import EventLog
 from dataward.cluster.outcome_keys import KnownOutcome, key_of_run, packed_outcome
+from dataward.cluster.promise_asking import PromiseAsking
+from dataward.cluster.promised_home import PromisedHome
+from dataward.deadlines.submission import AskKey
 from dataward.errors import DatawardError
 from dataward.kernel.realtime import AsyncioKernel
 from dataward.live.backlog import Backlog
@@ -28,6 +31,7 @@ from dataward.live.host_network import HostNetwork
 from dataward.live.joined_calls import JoinedCalls
 from dataward.live.live_runner import LiveRunner
 from dataward.live.peer_client import PeerClient
+from dataward.live.promised_slots import PromisedSlots, SlotPromise
 from dataward.live.remote_network import RemoteNetwork
 from dataward.live.runner_pool import RunnerPool
 from dataward.live.runner_settings import RunnerSettings
@@ -40,6 +44,7 @@ from dataward.model.seeds import seeded
 from dataward.model.settings import change_settings
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.node import Node
+from dataward.node.ready_queue import TakeOrder
 from dataward.runs.run_directory import file_name_for
 from dataward.stores.connection import Connection
 from dataward.stores.valkey import ValkeyStore
@@ -52,6 +57,10 @@ log = logging.getLogger(__name__)
 
 INCARNATIONS = 1 << 20  # of a run's node, within one incarnation of the host
 FLUSH_SECONDS = 0.25
+# Attempts of a promised run that a node may have under way beyond its slots. The host's slots say
+# which of them starts, so all that are ready must be there to be chosen from.
+PROMISED_AHEAD = 1024
+PROMISED_ANEW_SECONDS = 10.0  # in which what a lost host had promised is mostly promised by others
 
 
 @dataclass
@@ -77,6 +86,9 @@ class HostParts:
     remember: Callable[[str, bytes], None]  # an outcome, for other runs
     spoil: Callable[[str], None]  # files of this content, in all runs here
     fetch_part: Callable[[str, Sequence[NodeId]], Awaitable[bytes]]
+    keep_part: Callable[[bytes, str], None]
+    slots_promised: PromisedSlots
+    asking: PromiseAsking
     # Hosts that were seen to end, each with the first incarnation of its nodes that may be alive.
     gone: dict[NodeId, int] = field(default_factory=dict)
     random: Random = field(default_factory=Random)
@@ -165,6 +177,9 @@ class RunHere:
         self.kernel: AsyncioKernel | None = None
         self.network: HostNetwork | None = None
         self.disk: HostDisk | None = None
+        self.promises: RunPromises | None = None
+        self._homes: dict[TaskId, NodeId] = {}  # of promised tasks
+        self._reading: asyncio.Task[None] | None = None
         self.failure: BaseException | None = None
         self._parts = parts
         self._began = asyncio.Event()
@@ -176,6 +191,7 @@ class RunHere:
 
     def start(self) -> None:
         self.directory.make(self.run)
+        self._parts.pool.get_ready(self.run.tasks)
         self._task = asyncio.create_task(self._live(), name=f"run {self.run.name}")
 
     async def stop(self) -> None:
@@ -197,6 +213,25 @@ class RunHere:
         """Wait until the node has started."""
         await self._began.wait()
 
+    def give_up(self, node: NodeId, before: int) -> None:
+        """Have the tasks of a node that has ended taken over.
+
+        Tasks of a promised run go where they are promised anew, so that is waited for a while.
+        """
+        if self.node is None:
+            return
+        if self.promises is None or all(home != node for home in self._homes.values()):
+            self.node.give_up(node, before)
+        elif self.kernel is not None:
+            self.kernel.spawn(self._give_up_later(node, before), f"{node} is given up")
+
+    async def _give_up_later(self, node: NodeId, before: int) -> None:
+        until = monotonic() + PROMISED_ANEW_SECONDS
+        while monotonic() < until and any(home == node for home in self._homes.values()):
+            await asyncio.sleep(FLUSH_SECONDS)
+        if self.node is not None:
+            self.node.give_up(node, before)
+
     @property
     def is_idle(self) -> bool:
         return self.node is None or self.node.is_idle
@@ -212,6 +247,7 @@ class RunHere:
             self.directory.write_parts(
                 [self.run.description, self.orders.tasks, self.orders.workflow]
             )
+            await self._read_promises()
             epoch_seconds = self.run.submitted_at - parts.clock_ahead_seconds
             kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
             await kernel.run_within(self._main(kernel, self.orders))
@@ -224,12 +260,18 @@ class RunHere:
             self._on_failure()
         finally:
             self.inbox = None
+            if self._reading is not None:
+                self._reading.cancel()
+            parts.slots_promised.forget(self.run.name)
+            parts.pool.on_promises()
             parts.pool.forget(self.run.name)
 
     async def _main(self, kernel: AsyncioKernel, orders: RunOrders) -> None:
         parts, directory = self._parts, self.directory
         clear_incoming(directory.files)
         journal = CommitJournal(directory.commits, parts.backlog)
+        if self.promises is not None:  # what this host did before it was started again
+            self._adopt(self.promises, [commit.task for commit in journal.commits])
         disk = HostDisk(
             directory.files,
             dict(self._held(journal, orders)),
@@ -261,7 +303,7 @@ class RunHere:
             node=parts.node,
             nodes=self.members,
             incarnation=parts.incarnation * INCARNATIONS,
-            cores=parts.slots,
+            cores=parts.slots + (PROMISED_AHEAD if self.promises is not None else 0),
             memory_bytes=parts.memory_bytes,
             kernel=kernel,
             random=seeded(self.run.name, parts.node, parts.incarnation),
@@ -272,6 +314,11 @@ class RunHere:
             emit=self._emit,
         )
         self.strategy = strategy_of(orders, parts.lease_seconds)
+        if self.promises is not None:
+            # The host's slots say what starts, for all runs together; a node only goes by urgency.
+            self.strategy = replace(
+                self.strategy, home=PromisedHome(self._homes), order=TakeOrder.URGENCY
+            )
         self.kernel, self.network, self.disk = kernel, network, disk
         self.node, self.inbox = Node(world, self.strategy), remote.inbox
         events = EventLog(directory.events)
@@ -318,6 +365,38 @@ class RunHere:
                     Place(path, found.size_bytes, found.digest, False, found.modified_ns),
                 )
 
+    # --- promises --------------------------------------------------------------------------------
+
+    def follow(self, run: ClusterRun) -> None:
+        """The run has changed in the registry: other promises may have been made."""
+        before, self.run = self.run.promise, run
+        if run.promise is not None and before is not None and run.promise.part != before.part:
+            self._reading = asyncio.create_task(self._read_promises(), name=f"read {run.name}")
+
+    async def _read_promises(self) -> None:
+        """Have what was promised to this run kept by the slots here."""
+        promise = self.run.promise
+        if promise is None or not promise.part:
+            return
+        content = await self._parts.fetch_part(promise.part, self.run.keepers)
+        self._adopt(unpacked(content, RunPromises))
+
+    def _adopt(self, promises: RunPromises, begun: Iterable[TaskId] = ()) -> None:
+        """Tasks of this host go into its slots, instead of the bookings made for them."""
+        self.promises, own = promises, self._parts.node
+        slots = self._parts.slots_promised
+        self._homes.clear()
+        self._homes.update((one.id, one.node) for one in promises.tasks)
+        slots.release(lambda by: isinstance(by, AskKey) and by.workflow == promises.number)
+        here = [
+            SlotPromise(one.id, one.slot, one.deadline, one.seconds)
+            for one in promises.tasks
+            if one.node == own
+        ]
+        deadlines = {one.id: one.deadline for one in promises.tasks}
+        slots.adopt(self.run.name, here, deadlines, begun)
+        self._parts.pool.on_promises()
+
     # --- what is told ----------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
@@ -354,7 +433,8 @@ class RunHere:
     def _have_copied(self, task: TaskId, results: list[OutputFile], copies: int) -> None:
         assert self.network is not None
         others = [node for node in self.members if node != self._parts.node]
-        stock = Stock(tuple(InputFile(f.id, f.size_bytes, task, f.digest) for f in results))
+        files = tuple(InputFile(f.id, f.size_bytes, task, f.digest) for f in results)
+        stock = Stock(files, keep=True)
         for node in self._parts.random.sample(others, min(copies, len(others))):
             self.network.send(node, stock)
 

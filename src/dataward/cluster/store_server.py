@@ -42,10 +42,11 @@ class StoreServer:
     directory: Path
     port: int
     password: str = field(repr=False)
+    address: str = LOOPBACK
 
     @property
     def url(self) -> str:
-        return f"valkey://:{quote(self.password, safe='')}@{LOOPBACK}:{self.port}"
+        return f"valkey://:{quote(self.password, safe='')}@{self.address}:{self.port}"
 
     def start(self, program: str, *options: str) -> None:
         """Start the server unless it is up. Whether it answers is left to `wait_until_ready`.
@@ -127,7 +128,7 @@ class StoreServer:
 
     @contextmanager
     def _client(self) -> Iterator[Valkey]:
-        client = Valkey(LOOPBACK, self.port, password=self.password, socket_timeout=5.0)
+        client = Valkey(self.address, self.port, password=self.password, socket_timeout=5.0)
         try:
             yield client
         finally:
@@ -143,7 +144,7 @@ class StoreServer:
 
     def _write_configuration(self, options: tuple[str, ...]) -> None:
         lines = [
-            f"bind {LOOPBACK}",
+            f"bind {self.address}",
             f"port {self.port}",
             f"requirepass {quoted(self.password)}",
             f"masterauth {quoted(self.password)}",

@@ -19,6 +19,7 @@ import msgspec
 from dataward.cluster.description import (
     PlacedFile,
     RunOrders,
+    RunPromises,
     SkippedTask,
     TaskList,
     digest_of,
@@ -28,15 +29,17 @@ from dataward.cluster.exchange import NewRun
 from dataward.cluster.finding_inputs import Inputs, LocalInput, as_one_file
 from dataward.cluster.known_outcomes import Skipping, known_outcomes
 from dataward.cluster.outcome_keys import KnownOutcome, unpacked_outcome
+from dataward.cluster.promise_wanted import plan_of, promise_for, promises_of
 from dataward.cluster.run_here import runner_settings_of, strategy_of
 from dataward.cluster.visitor import ClusterError, Visitor
 from dataward.errors import SettingError
 from dataward.formats.wfformat_write import render
 from dataward.live.depot_disk import Place
 from dataward.live.runner_settings import RunnerSettings
+from dataward.model.deadline import WantedDeadline
 from dataward.model.file_edges import with_file_edges
 from dataward.model.ids import NodeId
-from dataward.model.members import ClusterRun, Member
+from dataward.model.members import ClusterRun, Member, RunPromise
 from dataward.model.parameters import with_parameters
 from dataward.model.platform import Machine, Platform
 from dataward.model.runnable import as_run
@@ -44,12 +47,15 @@ from dataward.model.settings import is_setting_of
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.model.wrapping import wrapped
 from dataward.node.client import task_specs
-from dataward.plan.adage import check_width
+from dataward.plan.adage import Plan, check_width
+from dataward.plan.estimates import Estimated
+from dataward.runs.deadline_answer import DeadlineAnswer
 from dataward.runs.known_times import estimated_from
 from dataward.runs.outcomes import Outcome
 from dataward.runs.preparation import remaining_workflow
 from dataward.runs.programs import with_programs
 from dataward.runs.selection import select, tasks_named
+from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping
 
 KEEPERS = 3  # hosts that keep a run's description
 SHARDS_EACH = 2  # of a run, for each server of a cluster: when servers are added, these move
@@ -75,6 +81,7 @@ class SubmitRequest:
     fresh: bool = False  # run everything, whatever the cluster knows
     copies: int = 1
     name: str = ""
+    deadline: WantedDeadline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ class SubmittedRun:
     skipped: int
     uploaded_files: int
     uploaded_bytes: int
+    answer: DeadlineAnswer | None = None  # to its deadline, if it has one
 
 
 OnSubmitting = Callable[[str, int, int], None]
@@ -127,6 +135,8 @@ class Submitter:
 
     async def submit(self) -> SubmittedRun:
         """The run, once the cluster has all it needs. Raises ClusterError, TransferFailed."""
+        if self._request.deadline is not None and self._request.strategy != DEFAULT:
+            check_keeping(self._request.strategy)
         facts = await self._visitor.cluster()
         members = [member for member in facts.members if not member.draining]
         if not members:
@@ -147,11 +157,24 @@ class Submitter:
             if file.id in local and not holders.get(file.digest)
         }
         await self._upload(uploads)
+        promise, promises, answer = None, None, None
+        if self._request.deadline is not None and remaining is not None:
+            known = estimated_from(remaining, self._timed(skipping))
+            promised = await promise_for(
+                self._visitor, known, orders.placed, self._request.deadline
+            )
+            promise, answer = promised.promise, promised.answer
+            if promised.placed is not None:
+                placed = promised.placed
+                promises = promises_of(placed.number, remaining, dict(enumerate(placed.tasks)))
+                orders = msgspec.structs.replace(orders, strategy=KEEPING)
+                plan = plan_of(placed, [member.node for member in members])
+                tasks = self._with_plan(orders, tasks, known, plan, members)
         shards = facts.primaries * SHARDS_EACH if facts.primaries > 1 else 1
-        run = await self._register(orders, tasks, members, shards)
+        run = await self._register(orders, tasks, members, shards, promise, promises)
         uploaded_bytes = sum(one.size_bytes for _, one in uploads.values())
         return SubmittedRun(
-            run, self.workflow, len(due), len(skipping.skip), len(uploads), uploaded_bytes
+            run, self.workflow, len(due), len(skipping.skip), len(uploads), uploaded_bytes, answer
         )
 
     # --- what must run ---------------------------------------------------------------------------
@@ -168,7 +191,8 @@ class Submitter:
         self, local: Mapping[FileId, LocalInput], members: Sequence[Member]
     ) -> Skipping:
         digests = {file: one.digest for file, one in local.items()}
-        if self._request.fresh:
+        is_fresh, deadline = self._request.fresh, self._request.deadline
+        if is_fresh and deadline is None:
             held = await self._holders({*digests.values()}, members)
             return Skipping(holders=held)
         forced = {self.workflow.index_of[task] for task in self._forced}
@@ -180,6 +204,8 @@ class Submitter:
             return await self._holders({*wanted, *digests.values()}, members)
 
         skipping = await known_outcomes(self.workflow, digests, forced, ask, holders)
+        if is_fresh:
+            skipping.skip = {}  # all run again, and what is known of run times is of use
         if not skipping.holders:
             skipping.holders = await self._holders({*digests.values()}, members)
         return skipping
@@ -290,14 +316,43 @@ class Submitter:
 
         await asyncio.gather(*(put(node, *what) for (node, _), what in once.items()))
 
+    def _with_plan(
+        self,
+        orders: RunOrders,
+        tasks: TaskList,
+        known: Estimated,
+        plan: Plan,
+        members: Sequence[Member],
+    ) -> TaskList:
+        """The same tasks, by another plan."""
+        strategy = strategy_of(orders, 10.0)
+        specs = task_specs(
+            known,
+            plan,
+            [member.node for member in members],
+            backups_max=strategy.settings.backups_max,
+            retries=self._request.retries,
+            digests={file.id: file.digest for spec in tasks.specs for file in spec.inputs},
+        )
+        return TaskList(tuple(specs), tasks.skipped)
+
     async def _register(
-        self, orders: RunOrders, tasks: TaskList, members: Sequence[Member], shards: int
+        self,
+        orders: RunOrders,
+        tasks: TaskList,
+        members: Sequence[Member],
+        shards: int,
+        promise: RunPromise | None,
+        promises: RunPromises | None,
     ) -> ClusterRun:
         parts = [b"".join(render(self.workflow, "1.6")), packed(tasks)]
         orders = msgspec.structs.replace(
             orders, workflow=digest_of(parts[0]), tasks=digest_of(parts[1])
         )
         parts.append(packed(orders))
+        if promise is not None and promises is not None:
+            parts.append(packed(promises))
+            promise = msgspec.structs.replace(promise, part=digest_of(parts[3]))
         name = self._request.name or run_name(self.workflow.name)
         offset = int(digest_of(name.encode())[:8], 16) % len(members)
         keepers = [*members[offset:], *members[:offset]][:KEEPERS]
@@ -317,6 +372,7 @@ class Submitter:
                 description=digest_of(parts[2]),
                 keepers=tuple(keeper.node for keeper in keepers),
                 shards=shards,
+                promise=promise,
             )
         )
 

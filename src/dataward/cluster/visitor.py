@@ -13,6 +13,8 @@ from dataward.cluster.exchange import (
     NewRun,
     OutcomesAsked,
     OutcomesKnown,
+    PromiseAnswer,
+    PromiseAsked,
     RemovedTask,
     RunFactsNow,
     TaskAsked,
@@ -28,6 +30,7 @@ from dataward.model.workflow import TaskId
 T = TypeVar("T")
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 60.0
+PROMISE_SECONDS = 300.0  # questions to one host wait for each other
 LOOKS_MAX = 5_000  # tasks asked after at a time
 
 
@@ -89,6 +92,12 @@ class Visitor:
 
     async def add_run(self, run: NewRun) -> ClusterRun:
         return await self._ask("POST", "/runs", run, kind=ClusterRun)
+
+    async def promise(self, asked: PromiseAsked) -> PromiseAnswer:
+        """Promises for a workflow, held for a minute, or by when it could be promised."""
+        return await self._ask(
+            "POST", "/promises", asked, kind=PromiseAnswer, answer_seconds=PROMISE_SECONDS
+        )
 
     async def run(self, name: str, wait_seconds: float = 0.0) -> RunFactsNow:
         path = f"/runs/{name}" + (f"?wait={wait_seconds:g}" if wait_seconds else "")
@@ -152,6 +161,7 @@ class Visitor:
         *,
         kind: type[T],
         node: NodeId | None = None,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> T:
         """The answer of this node, or of any that answers. Raises ClusterError."""
         if node is not None:
@@ -168,7 +178,7 @@ class Visitor:
         problems: list[str] = []
         for address in addresses:
             try:
-                status, content = await self._exchange(method, address, path, body)
+                status, content = await self._exchange(method, address, path, body, answer_seconds)
             except BROKEN as error:
                 problems.append(f"{address}: {str(error) or type(error).__name__}")
                 continue
@@ -182,8 +192,10 @@ class Visitor:
             return _read(content, kind)
         raise ClusterError(f"no node answers ({'; '.join(problems[:3])})")
 
-    async def _exchange(self, method: str, address: str, path: str, body: Any) -> tuple[int, bytes]:
-        seconds = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    async def _exchange(
+        self, method: str, address: str, path: str, body: Any, answer_seconds: float
+    ) -> tuple[int, bytes]:
+        seconds = aiohttp.ClientTimeout(total=answer_seconds, connect=CONNECT_SECONDS)
         data = msgspec.msgpack.encode(body) if body is not None else None
         async with self._session.request(
             method,

@@ -133,6 +133,14 @@ def reserved(queue: Sequence[QueueSlot], slots: Sequence[QueueSlot]) -> list[Que
     return sorted([*queue, *slots], key=lambda slot: slot.deadline)
 
 
+def idle_until(queue: Sequence[QueueSlot], now: float) -> float:
+    """When a core whose tasks are not ready must be free for the first of them; maybe infinite.
+
+    A task whose latest start has passed is late already, and nobody waits for it.
+    """
+    return next((at for at in pushed_starts(queue) if at >= now - ROUNDING_SECONDS), inf)
+
+
 def next_to_start(
     queue: Sequence[QueueSlot], now: float, is_ready: Callable[[Any], bool]
 ) -> int | None:
@@ -144,10 +152,11 @@ def next_to_start(
     latest start has passed is late already, and holds nobody up.
     """
     limit = inf
+    latest: list[float] = []
     for place, slot in enumerate(queue):
         if is_ready(slot.task) and now + slot.seconds <= limit:
             return place
         if limit == inf:
-            latest = pushed_starts(queue)[place]
-            limit = latest if latest >= now - ROUNDING_SECONDS else inf
+            latest = latest or pushed_starts(queue)
+            limit = latest[place] if latest[place] >= now - ROUNDING_SECONDS else inf
     return None

@@ -4,7 +4,7 @@
 a network. A live node and a simulated one drive the same peer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -19,7 +19,7 @@ from dataward.deadlines.group import (
     accepts,
 )
 from dataward.deadlines.reference_points import reference_points
-from dataward.deadlines.reservations import ExecutionRole
+from dataward.deadlines.reservations import ExecutionRole, WantedBytes
 from dataward.deadlines.routing import FALLS, pass_on
 from dataward.deadlines.submission import (
     AskFor,
@@ -62,6 +62,7 @@ from dataward.deadlines.tree_messages import (
 CONTACTS_MAX = 64
 JOIN_HOPS_MAX = 64
 ANSWER_SECONDS = 6 * PERIOD_SECONDS  # after that without an answer, something was lost
+AGAIN_SECONDS = 2 * PERIOD_SECONDS  # after a refusal, until a request is made again
 PROBE_SHARE = 0.1  # of the periods, in which a leaf looks for other trees
 UNKNOWN_LEAVES = -1  # in a probe of somebody who does not host the root
 ALONE_SECONDS = 12 * SILENCE_SECONDS  # after that an orphan begins a tree of its own
@@ -132,11 +133,46 @@ class Peer:
             sends.append(Send(self.link.ref.host, LeaveTree(self.address)))
         return sends
 
-    def submit(self, number: int, allocation: Allocation, now: float) -> list[Send]:
+    def submit(
+        self,
+        number: int,
+        allocation: Allocation,
+        now: float,
+        attempts_max: int = 3,
+        data: Mapping[int, WantedBytes] | None = None,
+    ) -> list[Send]:
         """Ask for a workflow to be promised."""
-        submission = self.submissions[number] = WorkflowSubmission(number, allocation)
+        submission = WorkflowSubmission(number, allocation, attempts_max, data or {})
+        self.submissions[number] = submission
         self._asked[number] = now
         return self._sent(submission.begin())
+
+    def withdraw(self, number: int) -> list[Send]:
+        """Give up a workflow, whether it has been promised or not."""
+        return self._sent(self.submissions[number].withdraw())
+
+    def forget(self, number: int) -> None:
+        """Know no more of a submission; what was booked for it stays booked."""
+        self.submissions.pop(number, None)
+        self._asked.pop(number, None)
+
+    def leave_place(self, now: float) -> None:
+        """Be in no tree, and host nothing; promises stay."""
+        self.groups.clear()
+        self._lose_place(now)
+
+    def on_lost(self, addresses: Collection[Address], now: float) -> None:
+        """These peers are known to be gone: act now as after a long silence of theirs."""
+        long_ago = now - 2 * SILENCE_SECONDS
+        self.contacts = [address for address in self.contacts if address not in addresses]
+        for group in self.groups.values():
+            for record in group.records:
+                if record.child.host in addresses:
+                    record.heard = min(record.heard, long_ago)
+            if group.link is not None and group.link.ref.host in addresses:
+                group.link.heard = min(group.link.heard, long_ago)
+        if self.link is not None and self.link.ref.host in addresses:
+            self.link.heard = min(self.link.heard, long_ago)
 
     def summary(self, now: float) -> HoleCounts:
         points = reference_points(now)
@@ -414,11 +450,21 @@ class Peer:
         return HoleRequest(key, owner, ask.wanted, self.address, ref.group, True, falls, hops)
 
     def _sent(self, orders: list[SubmissionOrder]) -> list[Send]:
-        """A submission's orders as messages; a request starts at this peer's own leaf."""
+        """A submission's orders as messages.
+
+        A request starts at the place that has most of its data, or at this peer's own leaf.
+        """
         sends = []
         for order in orders:
             if isinstance(order, AskFor):
-                if self.link is not None:
+                place = order.wanted.best_place
+                if place is not None:
+                    # Where the data is; from there it climbs if that node has no hole.
+                    ask = HoleRequest(
+                        order.key, self.address, order.wanted, None, None, True, FALLS
+                    )
+                    sends.append(Send(place, ask))
+                elif self.link is not None:
                     ref = self.link.ref
                     ask = self._climbing(order.key, self.address, order, ref, FALLS)
                     sends.append(Send(ref.host, ask))
@@ -430,12 +476,20 @@ class Peer:
         return sends
 
     def _on_reserved(self, message: Reserved, now: float) -> list[Send]:
-        submission = self.submissions[message.key.workflow]
+        submission = self.submissions.get(message.key.workflow)
+        if submission is None:  # given up and forgotten
+            return [Send(message.booking.node, ReleaseBooking(message.key, self.address))]
         self._asked[message.key.workflow] = now
         return self._sent(submission.on_reserved(message.key, message.booking, message.promises))
 
     def _on_refused(self, message: NoHole, now: float) -> list[Send]:
-        return self._sent(self.submissions[message.key.workflow].on_refused(message.key))
+        number = message.key.workflow
+        submission = self.submissions.get(number)
+        if submission is None:
+            return []
+        soon = now - ANSWER_SECONDS + AGAIN_SECONDS
+        self._asked[number] = min(self._asked[number], soon)
+        return self._sent(submission.on_refused(message.key))
 
     def _on_confirm(self, message: ConfirmBooking, now: float) -> list[Send]:
         is_confirmed = self.role.confirm(message.key, message.booking.number, now)
@@ -443,7 +497,9 @@ class Peer:
         return [Send(message.owner, answer)]
 
     def _on_booking_confirmed(self, message: BookingConfirmed, now: float) -> list[Send]:
-        submission = self.submissions[message.key.workflow]
+        submission = self.submissions.get(message.key.workflow)
+        if submission is None:
+            return []
         if message.is_confirmed:
             submission.on_confirmed(message.key, message.booking)
             return []
@@ -454,7 +510,9 @@ class Peer:
         return [Send(message.owner, BookingReleased(message.key, self.address))]
 
     def _on_booking_released(self, message: BookingReleased, now: float) -> list[Send]:
-        self.submissions[message.key.workflow].on_released(message.key, message.node)
+        submission = self.submissions.get(message.key.workflow)
+        if submission is not None:
+            submission.on_released(message.key, message.node)
         return []
 
     @property

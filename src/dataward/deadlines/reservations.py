@@ -31,6 +31,16 @@ class Promise(NamedTuple):
     latest_end: float
 
 
+class WantedBytes(NamedTuple):
+    """What a task reads from outside its sequence: bytes in all, and bytes at some places."""
+
+    bytes: float
+    held: Sequence[tuple[int, float]] = ()  # (place, bytes there)
+
+    def missing(self, place: int) -> float:
+        return self.bytes - sum(held for at, held in self.held if at == place)
+
+
 class WantedSlots(NamedTuple):
     """What is asked of a node: the work of a sequence's tasks, when, and who waits for them."""
 
@@ -38,11 +48,31 @@ class WantedSlots(NamedTuple):
     frame: Frame
     awaited: Sequence[bool]
     pace: float = 1.0
+    staging: Sequence[WantedBytes] = ()  # of each task; empty: nothing to speak of
+
+    def part(self, low: int, high: int, frame: Frame, awaited: Sequence[bool]) -> "WantedSlots":
+        """Some of the tasks, in a frame of their own."""
+        return WantedSlots(self.work[low:high], frame, awaited, self.pace, self.staging[low:high])
+
+    def seconds(self, speed: float, place: int, bytes_per_second: float) -> list[float]:
+        """How long each task takes; what must be brought in counts for the first."""
+        seconds = [work / speed for work in self.work]
+        seconds[0] += sum(one.missing(place) for one in self.staging) / bytes_per_second
+        return seconds
+
+    @property
+    def best_place(self) -> int | None:
+        """The place that has the most of what the tasks read, the lowest of equals; or None."""
+        held: dict[int, float] = {}
+        for one in self.staging:
+            for place, size_bytes in one.held:
+                held[place] = held.get(place, 0.0) + size_bytes
+        return min(held, key=lambda place: (-held[place], place), default=None)
 
 
 @dataclass(slots=True)
 class Booking:
-    """A sequence that a node has reserved time for; confirmed bookings never expire.
+    """A sequence that a node has reserved time for.
 
     A node numbers its bookings. A request that comes once more after its booking was released makes
     another booking, which a late confirmation of the first must not confirm.
@@ -51,10 +81,7 @@ class Booking:
     number: int
     promises: list[Promise]
     expires: float
-
-    @property
-    def is_confirmed(self) -> bool:
-        return self.expires == inf
+    is_confirmed: bool = False
 
 
 @dataclass(slots=True)
@@ -70,6 +97,9 @@ class ExecutionRole:
     booked: dict[Hashable, Booking] = field(default_factory=dict)
     bookings_made: int = 0
     patience_seconds: float = 0.0  # how long a confirmed booking stays that should be over
+    hold_seconds: float = inf  # how long a confirmed booking stays that nobody has adopted
+    place: int = -1  # where its files are: nodes of one machine may share them
+    bytes_per_second: float = 1e9  # at which files come in from other places
 
     def reserve(self, request: Hashable, wanted: WantedSlots, now: float) -> Booking | None:
         """A booking for the tasks of a sequence, or None if no hole holds it."""
@@ -77,7 +107,7 @@ class ExecutionRole:
         if known is not None:
             return known
         startline, deadline = wanted.frame
-        seconds = [work / self.speed for work in wanted.work]
+        seconds = wanted.seconds(self.speed, self.place, self.bytes_per_second)
         frame = Frame(max(startline, now), deadline)
         found = holes(self.queue, max(self.free_from, now), deadline)
         hole = best_hole(found, frame, sum(seconds))
@@ -101,8 +131,20 @@ class ExecutionRole:
         booking = self.booked.get(request)
         if booking is None or booking.number != number:
             return False
-        booking.expires = inf
+        if not booking.is_confirmed:
+            booking.is_confirmed, booking.expires = True, now + self.hold_seconds
         return True
+
+    def adopt(self, booker: Hashable, slots: Sequence[QueueSlot]) -> None:
+        """Have promises that were made, perhaps before this node began; they replace older ones.
+
+        The ``task`` of each slot must be a tuple that begins with the booker.
+        """
+        self.release(booker)
+        if slots:
+            self.queue = reserved(self.queue, slots)
+            promises = [Promise(slot.deadline - slot.seconds, slot.deadline) for slot in slots]
+            self.booked[booker] = Booking(0, promises, inf, is_confirmed=True)
 
     def release(self, request: Hashable) -> None:
         """Free what is booked and has not started."""
@@ -136,6 +178,17 @@ class ExecutionRole:
         slot = self.queue.pop(place)
         self.free_from = now + slot.seconds
         return slot
+
+    def take(self, task: Hashable) -> QueueSlot | None:
+        """The slot of a task, which is no longer queued; None if it has none."""
+        found = next((slot for slot in self.queue if slot.task == task), None)
+        if found is not None:
+            self.queue = [slot for slot in self.queue if slot is not found]
+        return found
+
+    def busy_until(self, free_from: float) -> None:
+        """What runs ends then."""
+        self.free_from = free_from
 
     def holes(self, now: float, until: float) -> list[TimeHole]:
         return holes(self.queue, max(self.free_from, now), until)

@@ -12,6 +12,7 @@ from dataward.deadlines.reference_points import reference_points
 from dataward.deadlines.reservations import WantedSlots
 from dataward.deadlines.search import NONE, best_class, cut_in_two, largest_class, serving_classes
 from dataward.deadlines.submission import cut_key
+from dataward.deadlines.summary import rest_class
 from dataward.deadlines.tree_messages import HoleRequest, NoHole, Send
 
 FALLS = 3  # how often a request may come down to a hole that is gone, or was none
@@ -58,8 +59,8 @@ def chosen_child(
 def pass_on(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
     """What a host sends when its group is asked to find a hole.
 
-    A hole that a request was sent after is not offered to the next one: the child's next report
-    tells what has become of it.
+    Of a hole that a request was sent after, only the rest is offered to the next one: the child's
+    next report tells what has become of it.
     """
     if ask.hops > HOPS_MAX or not group.records:
         return [Send(ask.owner, NoHole(ask.key))]
@@ -92,6 +93,9 @@ def _down(group: HostedGroup, ask: HoleRequest, chosen: ChosenHole) -> Send:
     record = chosen.record
     record.summary = record.summary.copy()
     record.summary[chosen.number] -= 1
+    rest = rest_class(chosen.number, sum(ask.wanted.work))
+    if rest >= 0:
+        record.summary[rest] += 1
     below = record.child.key if group.level > 1 else None
     assert below is None or isinstance(below, tuple)
     return Send(record.child.host, replace(ask, came_from=None, group=below))
@@ -110,9 +114,8 @@ def _in_two(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
     before = [record.summary for record in group.records]
     keys = cut_key(ask.key, count)
     for key, piece in zip(keys, pieces_of(request, count, first, second), strict=True):
-        part = WantedSlots(
-            [wanted.work[place] for place in piece.tasks], piece.frame, piece.awaited, piece.pace
-        )
+        low, high = piece.tasks[0], piece.tasks[-1] + 1
+        part = wanted.part(low, high, piece.frame, piece.awaited)
         chosen = chosen_child(group.records, part, now, is_sure=ask.is_sure)
         if chosen is None:
             for record, summary in zip(group.records, before, strict=True):

@@ -4,13 +4,13 @@ All handlers take what has happened and return what must be sent. A workflow is 
 every node has said that its booking is confirmed; if one cannot be had, all are released.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from dataward.deadlines.frames import Allocation, awaited, frames_of_stage
-from dataward.deadlines.reservations import Promise, WantedSlots
+from dataward.deadlines.reservations import Promise, WantedBytes, WantedSlots
 
 
 class AskKey(NamedTuple):
@@ -62,6 +62,7 @@ class WorkflowSubmission:
     number: int
     allocation: Allocation
     attempts_max: int = 3  # of a request that nobody has answered
+    data: Mapping[int, WantedBytes] = field(default_factory=dict)  # what tasks read
     state: SubmissionState = SubmissionState.ASKING
     stage: int = 0
     bookings: dict[AskKey, BookingRef] = field(default_factory=dict)
@@ -138,6 +139,19 @@ class WorkflowSubmission:
     def on_released(self, key: AskKey, node: int) -> None:
         self.unreleased.pop((key, node), None)
 
+    def withdraw(self) -> list[SubmissionOrder]:
+        """Give back what was promised: it is wanted no more."""
+        return self._give_up()
+
+    def placed(self) -> dict[int, tuple[int, Promise]]:
+        """For each promised task, the node and the promise."""
+        allocation, found = self.allocation, {}
+        for key, booking in self.bookings.items():
+            for task in allocation.outline.sequences[key.sequence][key.low : key.high]:
+                promise = Promise(allocation.latest_starts[task], allocation.latest_ends[task])
+                found[task] = (booking.node, promise)
+        return found
+
     def on_lost_node(self, node: int) -> list[SubmissionOrder]:
         """A node with bookings is gone before the workflow was accepted."""
         for key in [key for key, at in self.unreleased if at == node]:
@@ -170,7 +184,9 @@ class WorkflowSubmission:
             self._left[sequence] = len(tasks)
             work = [outline.work[task] for task in tasks]
             flags = awaited(self.allocation, tasks)
-            wanted = WantedSlots(work, frame, flags, self.allocation.pace)
+            nothing = WantedBytes(0.0)
+            staging = [self.data.get(task, nothing) for task in tasks] if self.data else []
+            wanted = WantedSlots(work, frame, flags, self.allocation.pace, staging)
             orders.append(AskFor(AskKey(self.number, sequence, attempt, 0, len(tasks)), wanted))
         return orders
 

@@ -55,6 +55,15 @@ def class_of(hole: TimeHole, speed: float, created: float, points: ReferencePoin
     return (level - LEVEL_LEAST) * len(PAIRS) + _NUMBER[last, last - first + 1]
 
 
+def rest_class(number: int, work_seconds: float) -> int:
+    """The class of what is left of a hole of this class after so much work; -1 if too little is.
+
+    The rest counts as being where the hole was: its node's next report tells how it really is.
+    """
+    level = level_of(2.0 ** int(CLASS_LEVELS[number]) - work_seconds)
+    return (level - LEVEL_LEAST) * len(PAIRS) + number % len(PAIRS) if level >= 0 else -1
+
+
 def classes_of(
     found: Iterable[TimeHole], speed: float, created: float, points: ReferencePoints
 ) -> list[int]:

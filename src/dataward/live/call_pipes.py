@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from dataward.live.call_results import InFile, Result
+from dataward.live.value_files import Part, size_of
 
 MESSAGE_BYTES_MAX = 4096  # what a pipe takes whole or not at all
 TICKETS_MAX = 500  # at a time
@@ -208,11 +209,12 @@ class RunnerPipes:
         The caller is woken if it has not been for a while.
         """
         trace = result.trace.encode(errors="replace")
-        record = _MADE.pack(bundle, place, len(trace), len(result.value), seconds)
+        value_bytes = len(result.value) + size_of(result.rest)
+        record = _MADE.pack(bundle, place, len(trace), value_bytes, seconds)
         path = ""
-        if len(record) + len(result.value) + len(trace) > MESSAGE_BYTES_MAX:
+        if len(record) + value_bytes + len(trace) > MESSAGE_BYTES_MAX:
             path = _file_of_result(self._stem, bundle, place)
-            _write_file(path, (result.value, trace))
+            _write_file(path, (result.value, *result.rest, trace))
         else:
             record += result.value + trace
         while True:
@@ -237,7 +239,7 @@ def _wait_for(file: int, what: int) -> None:
     poll.poll()
 
 
-def _write_file(path: str, parts: Sequence[bytes]) -> None:
+def _write_file(path: str, parts: Sequence[Part]) -> None:
     try:
         with open(path, "wb", buffering=0) as file:
             for part in parts:

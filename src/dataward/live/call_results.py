@@ -6,15 +6,21 @@ from typing import Any
 
 import msgspec
 
+from dataward.live.value_files import value_parts
+
 # Types whose values cannot be changed, so that several calls may be given the same object.
 UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True):
-    """The pickled result of one call, or its pickled error with the traceback."""
+    """The pickled result of one call, or its pickled error with the traceback.
+
+    ``rest`` is what follows the value in its file; see `value_files`.
+    """
 
     value: bytes
     trace: str = ""
+    rest: tuple[Any, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -46,3 +52,14 @@ def pickled(value: Any) -> bytes:
 
     dumped: bytes = cloudpickle.dumps(value, 5)
     return dumped
+
+
+def result_of(value: Any) -> Result:
+    """The pickled value, as `pickled`; large buffers in it are not copied."""
+    if type(value) in UNCHANGING:
+        return Result(pickle.dumps(value, 5))
+    import cloudpickle
+
+    first, *rest = value_parts(value, cloudpickle.dumps)
+    assert isinstance(first, bytes)
+    return Result(first, rest=tuple(rest))

@@ -7,12 +7,14 @@ from dataward.errors import SettingError
 from dataward.live.slice import Slice
 from dataward.node.giving import Giving
 from dataward.node.mover import Staying
+from dataward.node.ready_queue import TakeOrder
 from dataward.node.settings import NodeSettings
 from dataward.strategies.strategy import Strategy
 
 FOR_EVER_SECONDS = 1e9
 OUTCOME_SECONDS = 0.01  # a sync takes some 0.2 ms, and handing it to a thread as much again
 UNAWAITED_SECONDS = 0.03
+LOST_INPUT_LEASES = 30  # long enough for a machine to start again
 LEAD_SECONDS = 0.08  # the node may be busy with other things for this long
 
 _NO_LEASES = "nodes of one process are lost together, so their leases never expire"
@@ -39,7 +41,7 @@ def fitted(
         lease_seconds=FOR_EVER_SECONDS,
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=unawaited_seconds,
-        lead_seconds=LEAD_SECONDS,
+        lead_seconds=_lead_seconds(strategy),
         backups_max=strategy.settings.backups_max if several else 0,
         # On one node inputs are linked, not moved: no task waits for those of another.
         give_way_share=strategy.settings.give_way_share if several else 0.0,
@@ -61,11 +63,17 @@ def fitted_to_network(strategy: Strategy, lease_seconds: float) -> Strategy:
         validation_seconds=lease_seconds / 4,
         stale_outbox_seconds=min(strategy.settings.stale_outbox_seconds, lease_seconds),
         retry_seconds_max=min(strategy.settings.retry_seconds_max, lease_seconds / 2),
+        lost_input_seconds=LOST_INPUT_LEASES * lease_seconds,
         outcome_seconds=OUTCOME_SECONDS,
         unawaited_seconds=UNAWAITED_SECONDS,
-        lead_seconds=LEAD_SECONDS,
+        lead_seconds=_lead_seconds(strategy),
     )
     return replace(strategy, settings=settings)
+
+
+def _lead_seconds(strategy: Strategy) -> float:
+    """A core that has promised something is free for it, so no task waits at the runner."""
+    return 0.0 if strategy.order is TakeOrder.PROMISED else LEAD_SECONDS
 
 
 def why_useless(name: str, strategy: Strategy, machine: Slice) -> str:

@@ -80,7 +80,10 @@ class HostNetwork:
     async def _bring_in(self, file: InputFile, owner: str) -> None:
         address = self._origins.get(file.id)
         if address is None:
-            raise TransferFailed(f"no node that is up has {file.id!r}")
+            raise TransferFailed(
+                "no node that is up has it: submit the workflow again, which uploads inputs or "
+                "makes them again; with --copies 2 a lost node costs no result"
+            )
         began, path = monotonic(), self._disk.path_for_incoming()
         try:
             place = await asyncio.to_thread(downloaded, address, path)

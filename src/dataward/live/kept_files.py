@@ -27,12 +27,16 @@ async def read_file(client: PeerClient, source: NodeId, digest: str) -> bytes:
     return content
 
 
-async def download(client: PeerClient, source: NodeId, digest: str, path: str) -> None:
-    """Write a file to this path, whole and checked. Raises TransferFailed, OSError."""
+async def download(client: PeerClient, source: NodeId, digest: str, path: str) -> bool | None:
+    """Write a file to this path, whole and checked. Raises TransferFailed, OSError.
+
+    Returns whether it is a program; None if the source does not know.
+    """
     try:
         with open(path, "wb", buffering=0) as beside:
             arriving = Arriving(digest, beside)
             async with client.open_file(source, digest) as opened:
+                is_program = opened.is_program
                 arriving.goes_on(opened.size_bytes, opened.offset)
                 async for chunk in opened.content.iter_chunked(CHUNK_BYTES):
                     arriving.add(chunk)
@@ -40,3 +44,4 @@ async def download(client: PeerClient, source: NodeId, digest: str, path: str) -
     except BROKEN as error:
         raise TransferFailed(f"{source} broke off: {error}") from error
     arriving.place(path)
+    return is_program

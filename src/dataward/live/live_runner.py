@@ -47,7 +47,7 @@ class LiveRunner:
                 return self._without(missing)
             order = self._order(task, attempt)
             try:
-                report = await self._carry_out(order, on_start)
+                report = await self._carry_out(order, on_start, task.estimated_seconds)
             except ProcessDied as died:
                 self._refuse_if_full(str(died))
                 timed_out = died.end.timed_out
@@ -100,17 +100,17 @@ class LiveRunner:
                 return RunResult(self.kernel.now(), error, 1)
         raise InputLost(files)
 
-    async def _carry_out(self, order: Order, on_start: OnStart) -> Report:
+    async def _carry_out(self, order: Order, on_start: OnStart, seconds: float) -> Report:
         def on_begin(at: float) -> None:
             on_start(self.kernel.time_at(at))
 
         try:
-            return await self.pool.carry_out(order, on_begin, self.run_name)
+            return await self.pool.carry_out(order, on_begin, self.run_name, seconds)
         except ProcessDied:
             if order.is_calls:
                 raise  # most likely the calls' own doing: whoever made the calls decides
         # A command has its own process and did not kill the runner process: it is run again.
-        return await self.pool.carry_out(order, run=self.run_name)
+        return await self.pool.carry_out(order, run=self.run_name, seconds=seconds)
 
     def _order(self, task: TaskSpec, attempt: AttemptId) -> Order:
         memory = int(task.memory_bytes)

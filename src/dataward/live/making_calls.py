@@ -15,17 +15,18 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
 from dataward.live.call_pipes import RunnerPipes
-from dataward.live.call_results import UNCHANGING, InFile, Result, pickled
+from dataward.live.call_results import UNCHANGING, InFile, Result, pickled, result_of
 from dataward.live.orders import CALLS
 from dataward.live.standard_streams import open_python_streams
+from dataward.live.value_files import load_value
 
 _FUNCTIONS_MAX = 1000
 
@@ -220,7 +221,8 @@ class _Made:
             if type(value) in UNCHANGING:
                 self._values[call.number] = value
                 return Result(pickle.dumps(value, 5))
-            return Result(_pickled_result(value, function))
+            with _naming(value, function):
+                return result_of(value)
         except _DependencyFailed as failed:
             return failed.result
         except BaseException as error:
@@ -245,9 +247,10 @@ class _Made:
         if number in self._failed:
             raise _DependencyFailed(self._failed[number])
         known = self._known[number]
-        value = pickle.loads(
-            known.file.within(self._directory).read() if known.file is not None else known.value
-        )
+        if known.file is not None:
+            value = load_value(known.file.within(self._directory).path)
+        else:
+            value = pickle.loads(known.value)
         if type(value) in UNCHANGING:
             self._values[number] = value
         return value
@@ -279,9 +282,11 @@ def _function(digest: str, pickled_function: bytes) -> Any:
     return found
 
 
-def _pickled_result(value: Any, function: Any) -> bytes:
+@contextmanager
+def _naming(value: Any, function: Any) -> Iterator[None]:
+    """Raise an error that names the function if its value cannot be pickled."""
     try:
-        return pickled(value)
+        yield
     except Exception as error:
         name = getattr(function, "__name__", type(function).__name__)
         raise pickle.PicklingError(
@@ -342,7 +347,8 @@ def make_call(encoded: str, result: str, limit_seconds: float = 0.0) -> str:
         if os.getpid() != process:
             os._exit(0)
     try:
-        dumped = _pickled_result(value, function)
+        with _naming(value, function):
+            dumped = pickled(value)
     except pickle.PicklingError as error:
         return _failed("", error)
     with open(f"{here}/{result}", "wb") as file:

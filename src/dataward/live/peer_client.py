@@ -16,7 +16,13 @@ from dataward.live.credentials import Credentials, Role
 from dataward.live.downloads import Downloads
 from dataward.live.file_frames import FileFrame, decoded_digests, encoded_digests, next_frame
 from dataward.live.node_server import mail_path
-from dataward.live.served_files import CHUNK_BYTES, FILES_PATH, SMALL_BYTES
+from dataward.live.served_files import (
+    CHUNK_BYTES,
+    FILES_PATH,
+    PROGRAM_HEADER,
+    PROGRAMS,
+    SMALL_BYTES,
+)
 from dataward.model.ids import NodeId
 from dataward.world import TransferFailed
 
@@ -47,6 +53,7 @@ class OpenedFile:
     size_bytes: int
     offset: int
     content: aiohttp.StreamReader
+    is_program: bool | None = None  # whether it is executable, as its task left it
 
 
 class PeerClient:
@@ -65,6 +72,8 @@ class PeerClient:
         self._for_files: aiohttp.ClientSession | None = None
         self._downloads: Downloads | None = None
         self._doubted_until: dict[NodeId, float] = {}
+        self.messages_sent = 0
+        self.letters_sent = 0  # requests that had messages in them
 
     async def open(self) -> None:
         # Mail has connections of its own: it must not wait for large files.
@@ -110,16 +119,22 @@ class PeerClient:
 
     # --- messages --------------------------------------------------------------------------------
 
-    async def leave_mail(self, to: NodeId, run: str, mail: bytes) -> bool:
-        """Whether the node has taken it."""
+    async def leave_mail(self, to: NodeId, run: str, mail: bytes, messages: int = 1) -> bool:
+        """Whether the node has taken the mail, which has so many messages."""
+        return await self.leave(to, mail_path(run), mail, messages)
+
+    async def leave(self, to: NodeId, path: str, content: bytes, messages: int = 1) -> bool:
+        """Whether the node has taken what is left with it at this path."""
         assert self._for_mail is not None, "it is not open"
+        self.messages_sent += messages
+        self.letters_sent += 1
         settings = self._settings
         total = aiohttp.ClientTimeout(total=settings.mail_seconds, connect=settings.connect_seconds)
         try:
             with self._noting(to):
                 async with self._for_mail.post(
-                    self._url(to, mail_path(run)),
-                    data=BytesIO(mail),
+                    self._url(to, path),
+                    data=BytesIO(content),
                     timeout=total,
                     server_hostname=self._name,
                 ) as response:
@@ -154,7 +169,16 @@ class PeerClient:
             length = response.content_length
             if length is None:
                 raise TransferFailed(f"{source} does not say how large {digest} is")
-            yield OpenedFile(start + length, start, response.content)
+            is_program = PROGRAMS.get(response.headers.get(PROGRAM_HEADER, ""))
+            yield OpenedFile(start + length, start, response.content, is_program)
+
+    async def is_program(self, source: NodeId, digest: str) -> bool | None:
+        """Whether the file was executable where it was made; None if the node does not know."""
+        try:
+            async with self._asked("HEAD", source, f"/{digest}") as response:
+                return PROGRAMS.get(response.headers.get(PROGRAM_HEADER, ""))
+        except (*BROKEN, TransferFailed):
+            return None
 
     async def fetch_batch(
         self, source: NodeId, digests: Sequence[str]

@@ -189,7 +189,7 @@ class _Line:
                 batch = tuple([self._waiting.popleft() for _ in range(count)])
                 mail = encoder.encode(Mail(self._node, batch))
                 # Once more: a connection that stood idle may have been closed by the other end.
-                taken = await self._client.leave_mail(self._to, self._run, mail)
+                taken = await self._client.leave_mail(self._to, self._run, mail, count)
                 if not taken:
-                    await self._client.leave_mail(self._to, self._run, mail)
+                    await self._client.leave_mail(self._to, self._run, mail, count)
             self.is_empty.set()

@@ -40,12 +40,28 @@ class PendingOrder:
     is_recalled: bool = False
     following: "PendingOrder | None" = None  # the order that begins when this one ends
     is_told: bool = False  # whether `on_start` has been called
+    seconds: float = 0.0  # that it should take; 0: not known
+    slots: tuple[int, ...] = ()  # of the host, that it takes, where slots have promises
+    began_at: float = 0.0  # by the system's monotonic clock; 0: it has not begun
 
     def begin(self, at: float) -> None:
         """Call `on_start` once: an order recalled just after its start may begin a second time."""
         if not self.is_told:
             self.is_told = True
+            self.began_at = at
             self.on_start(at)
+
+    def take(self, slots: tuple[int, ...]) -> None:
+        """Note which slots of the host the order takes."""
+        self.slots = slots
+
+    def expect(self, seconds: float) -> None:
+        """Note how long the order should take."""
+        self.seconds = seconds
+
+    def passed_seconds(self) -> float:
+        """How long the order has run by now."""
+        return time.monotonic() - self.began_at if self.began_at else 0.0
 
     def follow_with(self, following: "PendingOrder | None") -> None:
         """Note that this order has ended, and which order the process carries out next."""

@@ -5,7 +5,8 @@ for the node between short commands. No order is stuck in a line: when a process
 an order is recalled from another process's line and given to it.
 
 Where several runs share the pool, no order waits in a line: each process that comes free goes to
-the run that has the fewest cores, and among those to the one that has used the least time.
+the run that has the fewest cores, and among those to the one that has used the least time. Nor does
+one where slots have promised tasks by a deadline: then `PromisedSlots` says what starts.
 """
 
 import asyncio
@@ -16,10 +17,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from pathlib import Path
 
 from dataward.errors import SettingError
 from dataward.live.orders import Order, Report
+from dataward.live.promised_slots import PromisedSlots
 from dataward.live.runner_connection import PendingOrder, ProcessEnd, RunnerConnection
 from dataward.live.slice import Slice
 from dataward.live.waiting_orders import WaitingOrders
@@ -36,6 +39,7 @@ main()
 """
 # Idle processes that have made calls are kept for their runs, up to so many in all for each slot.
 PROCESSES_PER_SLOT_MAX = 4
+LOOK_AGAIN_SECONDS_MIN = 0.01
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -71,9 +75,11 @@ def close_pools(pools: Iterable["RunnerPool"]) -> None:
 class RunnerPool:
     """As many processes as there are slots, started when first needed."""
 
-    def __init__(self, directory: Path, slots: int) -> None:
+    def __init__(self, directory: Path, slots: int, promises: PromisedSlots | None = None) -> None:
         self._directory = directory
         self._slots = slots
+        self._promises = promises
+        self._look_again: asyncio.TimerHandle | None = None
         self._idle: dict[int, RunnerConnection] = {}
         self._busy: dict[int, RunnerConnection] = {}
         self._starting = 0
@@ -95,18 +101,27 @@ class RunnerPool:
         while self._launched:
             await self._connect(self._launched.pop())
 
+    def get_ready(self, tasks: int) -> None:
+        """Start processes for so many tasks, which are about to come: processes take a moment."""
+        if self._restart is None or self._restart.done():
+            self._restart = asyncio.ensure_future(self._start_up_to(min(tasks, self._slots)))
+
     async def carry_out(
-        self, order: Order, on_start: Callable[[float], None] = lambda at: None, run: str = ""
+        self,
+        order: Order,
+        on_start: Callable[[float], None] = lambda at: None,
+        run: str = "",
+        seconds: float = 0.0,
     ) -> Report:
         """The report of a task run in one of the processes. Cancelling the call ends the task.
 
-        ``run`` names whose order it is, where several share the pool. Raises ProcessDied if the
-        process ends before the task does.
+        ``run`` names whose order it is, where several share the pool, and ``seconds`` how long it
+        should take, 0 if nobody knows. Raises ProcessDied if the process ends before the task does.
         """
         if not self._idle and self._may_start:
             await self._start()
         report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
-        pending = PendingOrder(next(self._numbers), order, on_start, report, run)
+        pending = PendingOrder(next(self._numbers), order, on_start, report, run, seconds=seconds)
         self._waiting.add(pending)
         self._give_out()
         try:
@@ -151,7 +166,45 @@ class RunnerPool:
 
     # --- who gets what ---------------------------------------------------------------------------
 
+    def running(self) -> list[PendingOrder]:
+        """The orders that are being carried out."""
+        return [p.current for p in self._busy.values() if p.current is not None]
+
+    def on_promises(self) -> None:
+        """What slots have promised has changed: orders in lines must wait for their turn anew."""
+        if self._promises:
+            for process in self._busy.values():
+                for pending in process.waiting():
+                    if not pending.is_recalled:
+                        process.recall(pending)
+        self._give_out()
+
+    def _give_out_promised(self, promises: PromisedSlots) -> None:
+        """Start what may start where slots have promises; look again when that may change."""
+        if self._look_again is not None:
+            self._look_again.cancel()
+            self._look_again = None
+        while self._waiting and self._idle:
+            free = promises.note_running(self.running())
+            start = promises.next_start(self._waiting.lines(self._cores_of_runs()), free)
+            process = self._idle_one_for(start.pending) if start is not None else None
+            if start is None or process is None:
+                break
+            promises.started(start)
+            self._waiting.remove(start.pending)
+            process.give(start.pending)
+        if self._waiting:
+            for on_waiting in list(self._watchers):
+                on_waiting()
+            pause = max(promises.look_again_seconds(), LOOK_AGAIN_SECONDS_MIN)
+            if self._idle and pause < inf:
+                loop = asyncio.get_running_loop()
+                self._look_again = loop.call_later(pause, self._give_out)
+
     def _give_out(self) -> None:
+        if self._promises:
+            self._give_out_promised(self._promises)
+            return
         while self._waiting:
             several = self._waiting.are_of_several_runs
             pending = self._waiting.next_one(self._cores_of_runs() if several else {})
@@ -271,6 +324,13 @@ class RunnerPool:
     def _may_start(self) -> bool:
         return len(self._idle) + len(self._busy) + self._starting < self._slots
 
+    async def _start_up_to(self, processes: int) -> None:
+        while len(self._idle) + len(self._busy) + self._starting < processes:
+            if self._is_closed:
+                return
+            await self._start()
+        self._give_out()
+
     async def _start_another(self) -> None:
         if self._may_start:
             await self._start()
@@ -312,12 +372,16 @@ class RunnerPool:
             self._starting -= 1
         process.watch()
         self._idle[process.pid] = process
+        if self._is_closed:
+            process.close()
 
     def close(self) -> None:
         """Tell every process to end, with what it runs; `wait` waits until they have."""
         if self._is_closed:
             return
         self._is_closed = True
+        if self._look_again is not None:
+            self._look_again.cancel()
         for process in (*self._idle.values(), *self._busy.values()):
             process.close()
         for launched in self._launched:

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
 HASHED_HERE_BYTES = 1 << 20
 CLOCK_STEP_NS = 20_000_000  # file systems tell time in steps of up to 10 ms
 READ_ONLY = 0o444
-# Of a file that came from another machine nobody knows whether it is a program, so it may be one.
-FROM_ELSEWHERE = 0o555
+# Of a file that came from another machine nobody knows whether it is a program, so it may be one:
+# for tasks, which run as its owner. Nobody else may execute it, which tells it from a program.
+FROM_ELSEWHERE = 0o554
 EXECUTABLE = 0o111
+
+
+def is_program(mode: int) -> bool | None:
+    """Whether a file in a depot is a program, as its task left it; None if nobody knows."""
+    if mode & 0o111 == FROM_ELSEWHERE & 0o111:
+        return None
+    return bool(mode & EXECUTABLE)
 
 
 class BadOutput(Exception):  # noqa: N818 - the task's outcome; its text is the task's error

@@ -20,6 +20,7 @@ from dataward.live.depot_disk import Place
 from dataward.live.durability import sync_path
 from dataward.live.file_frames import ABSENT, ALONE, decoded_digests, encoded_digests, frame_head
 from dataward.live.routes import Route, go_ahead
+from dataward.live.sandbox import is_program
 from dataward.world import DiskFull, TransferFailed
 
 FILES_PATH = "/files"
@@ -27,6 +28,9 @@ CHUNK_BYTES = 1 << 20
 SMALL_BYTES = 256 << 10  # of a file that may travel in a batch
 BATCH_MAX = 1000  # files in a batch
 FILE_HEADERS = {"Content-Type": "application/octet-stream", "Accept-Ranges": "bytes"}
+
+PROGRAM_HEADER = "X-Program"
+PROGRAMS = {"yes": True, "no": False}
 
 Find = Callable[[str], Place | None]
 """The file with this digest, of any run; None if it is not here"""
@@ -87,15 +91,18 @@ class ServedFiles:
 
     async def _tell_size(self, request: web.Request) -> web.Response:
         with self._opened(request) as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-        return web.Response(headers={"Content-Length": str(size_bytes), **FILE_HEADERS})
+            status = os.fstat(file.fileno())
+        length = {"Content-Length": str(status.st_size)}
+        return web.Response(headers={**length, **FILE_HEADERS, **_program_header(status)})
 
     async def _give(self, request: web.Request) -> web.StreamResponse:
         """The file with this digest, or the part of it that is asked for."""
         with self._opened(request) as file:
-            part = _part_asked_for(request, os.fstat(file.fileno()).st_size)
+            status = os.fstat(file.fileno())
+            part = _part_asked_for(request, status.st_size)
+            headers = {**part.headers(), **_program_header(status)}
             async with self._turn(self._uploads):
-                response = web.StreamResponse(status=part.status, headers=part.headers())
+                response = web.StreamResponse(status=part.status, headers=headers)
                 await response.prepare(request)
                 async with _cut_off_at_last(request):
                     await self._send(response, file, part)
@@ -109,16 +116,22 @@ class ServedFiles:
         raise web.HTTPNotFound(text="no such file here")
 
     async def _send(self, response: web.StreamResponse, file: FileIO, part: "_Part") -> None:
-        # Not by sendfile: uvloop has none, and through TLS there is none.
-        loop = asyncio.get_running_loop()
+        # Not by sendfile: uvloop has none, and through TLS there is none. A chunk is read while the
+        # one before it goes out.
         file.seek(part.start)
-        for at in range(part.start, part.stop, CHUNK_BYTES):
-            count = min(CHUNK_BYTES, part.stop - at)
-            chunk = await loop.run_in_executor(None, file.read, count)
-            if len(chunk) != count:
-                raise ConnectionError("the file has become shorter")
-            async with asyncio.timeout(self._settings.chunk_seconds):
-                await response.write(chunk)
+        left_bytes = part.stop - part.start
+        reading = _read_ahead(file, left_bytes)
+        try:
+            while left_bytes:
+                chunk = await reading
+                if len(chunk) != min(left_bytes, CHUNK_BYTES):
+                    raise ConnectionError("the file has become shorter")
+                left_bytes -= len(chunk)
+                reading = _read_ahead(file, left_bytes)
+                async with asyncio.timeout(self._settings.chunk_seconds):
+                    await response.write(chunk)
+        finally:
+            await asyncio.wait([reading])  # nobody closes the file while a thread reads it
 
     async def _tell_which(self, request: web.Request) -> web.Response:
         """Those of a list of digests whose files are here."""
@@ -206,6 +219,11 @@ class ServedFiles:
         written.result()
 
 
+def _read_ahead(file: FileIO, left_bytes: int) -> asyncio.Future[bytes]:
+    count = min(left_bytes, CHUNK_BYTES)
+    return asyncio.get_running_loop().run_in_executor(None, file.read, count)
+
+
 @asynccontextmanager
 async def _cut_off_at_last(request: web.Request) -> AsyncIterator[None]:
     """End the connection of a peer that takes too long, or whose answer cannot be completed."""
@@ -234,6 +252,13 @@ class _Part:
         if self.is_asked_for:
             told["Content-Range"] = f"bytes {self.start}-{self.stop - 1}/{self.size_bytes}"
         return told
+
+
+def _program_header(status: os.stat_result) -> dict[str, str]:
+    told = is_program(status.st_mode)
+    return {
+        PROGRAM_HEADER: next((word for word, yes in PROGRAMS.items() if yes is told), "unknown")
+    }
 
 
 def _still_there(known: Iterable[tuple[str, Place | None]]) -> list[str]:

@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dataward.errors import DatawardError, OutputError
@@ -17,6 +17,7 @@ from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place
 from dataward.live.live_runner import LiveRunner
 from dataward.live.local_network import Wires
+from dataward.live.promise_book import BookedCores, PromiseBook
 from dataward.live.runner_pool import RunnerPool, close_pools
 from dataward.live.runner_settings import RunnerSettings
 from dataward.live.slice import Slice
@@ -50,6 +51,7 @@ class SessionSettings:
     strategy: Strategy
     runner: RunnerSettings
     incarnation: int  # never the same twice in one store or one list of events
+    book: PromiseBook | None = None  # in which promised cores are noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,11 @@ class Session:
         """Begin no more tasks; those that run may end."""
         for node in self._nodes:
             node.drain()
+
+    def look_again(self) -> None:
+        """Have the nodes look again for tasks that may start: other runs have news."""
+        for node in self._nodes:
+            node.look_again()
 
     def later(self, work: Callable[[], None]) -> None:
         """Let a thread do work on files, after the work it was given before."""
@@ -240,6 +247,11 @@ class Session:
             runner=runner,
             emit=self._emit,
         )
+        if settings.book is not None:
+            first = list(self._pools).index(id) * machine.slots
+            world = replace(
+                world, shared_cores=BookedCores(settings.book, first, self._kernel.now())
+            )
         return Node(world, settings.strategy)
 
     def _off_loop(self, work: Work, done: Done) -> None:

@@ -7,7 +7,7 @@ there are while it is alone, and half of them when a run of ten tasks comes.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dataward.live.runner_connection import PendingOrder
 
@@ -51,6 +51,11 @@ class WaitingOrders:
             return line[0]
         run = min(self._by_run, key=lambda run: (cores_of.get(run, 0), self.used_by(run), run))
         return self._by_run[run][0]
+
+    def lines(self, cores_of: Mapping[str, int]) -> dict[str, Sequence[PendingOrder]]:
+        """All orders that wait, by run: the run whose turn it is first."""
+        runs = sorted(self._by_run, key=lambda run: (cores_of.get(run, 0), self.used_by(run), run))
+        return {run: self._by_run[run] for run in runs}
 
     def used(self, run: str, core_seconds: float) -> None:
         """Count the time that an order of this run has used."""

@@ -46,6 +46,21 @@ class RunEnded(msgspec.Struct, frozen=True, array_like=True, tag="run-ended"):
     removed: int = 0
 
 
+class FinishPromised(msgspec.Struct, frozen=True, array_like=True, tag="finish-promised"):
+    """By when the run ends, as it was promised before its first task, or anew if that was broken.
+
+    Times are on the run's clock. ``sure`` is a probability, 0 if nothing is promised: then
+    ``finish`` is only the earliest that could be, or 0 if too little is known.
+    """
+
+    at: float
+    deadline: float  # what was asked for
+    finish: float
+    sure: float
+    expected: float  # as likely later as earlier
+    why: str = ""  # why it is promised anew, as a clause
+
+
 class NodeJoined(msgspec.Struct, frozen=True, array_like=True, tag="node-joined"):
     at: float
     node: NodeId
@@ -247,7 +262,7 @@ class FaultInjected(msgspec.Struct, frozen=True, array_like=True, tag="fault-inj
 
 
 Event = (
-    RunStarted | RunResumed | RunEnded | NodeJoined | NodeLost | NodeLeft
+    RunStarted | RunResumed | RunEnded | FinishPromised | NodeJoined | NodeLost | NodeLeft
     | AttemptBegan | AttemptAdvanced | AttemptMeasured | AttemptEnded
     | TaskFinished | TaskSkipped | TaskDue | TaskPlaced | TaskTakenOver | TaskReopened
     | InputsStaged | FileMoved | FileStored | FileEvicted | WorkGiven | PolicyChanged

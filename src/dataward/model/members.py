@@ -5,7 +5,7 @@ import msgspec
 from dataward.model.ids import NodeId
 from dataward.model.states import RunState
 
-__all__ = ["RUN_NAME", "ClusterRun", "Member", "RunState"]
+__all__ = ["RUN_NAME", "ClusterRun", "Member", "RunPromise", "RunState"]
 
 RUN_NAME = "[a-z0-9-]{1,80}"  # it is part of paths, in requests and on disks
 
@@ -22,6 +22,25 @@ class Member(msgspec.Struct, frozen=True):
     site: str = ""
     bytes_per_second: float = 0.0  # of its link, each way; 0: not known
     draining: bool = False  # it takes no more work, and leaves when it has none
+
+
+class RunPromise(msgspec.Struct, frozen=True):
+    """By when a run was asked to end, and by when hosts have promised it; by the server's clock.
+
+    If the promise is ``broken``, as a sentence says, ``finish`` is later than the deadline, or 0 if
+    no host promises anything any more.
+    """
+
+    deadline: float
+    finish: float
+    sure: float = 0.0  # how likely it was to be kept, when it was given; 0: nothing is promised
+    expected: float = 0.0  # by when the run should end, as likely later as earlier
+    part: str = ""  # the digest of what each task was promised
+    broken: str = ""
+
+    def late_seconds(self, ended_at: float) -> float:
+        """How long after its deadline the run ended; 0 if it was in time."""
+        return max(ended_at - self.deadline, 0.0)
 
 
 class ClusterRun(msgspec.Struct, frozen=True):
@@ -43,3 +62,4 @@ class ClusterRun(msgspec.Struct, frozen=True):
     state: RunState = RunState.RUNNING
     ended_at: float = 0.0
     priority: float = 0.0  # lower is more urgent, as for tasks
+    promise: RunPromise | None = None

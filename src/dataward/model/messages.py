@@ -37,10 +37,12 @@ class Stock(msgspec.Struct, frozen=True, tag="stock"):
     """Bring these files in while nothing else is being brought in: tasks here will read them.
 
     ``for_good`` if the node that has them leaves: then at once, and none of them is evicted.
+    ``keep`` if somebody counts on a second copy: copies may be evicted for them, but they are not.
     """
 
     files: tuple[InputFile, ...]
     for_good: bool = False
+    keep: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
@@ -93,13 +95,15 @@ class Handed(msgspec.Struct, frozen=True, tag="handed"):
 class WantFile(msgspec.Struct, frozen=True, tag="want-file"):
     """May this node fetch a file from you now? Said again while it waits, and while it fetches.
 
-    ``number`` counts the node's questions of this kind. Lower urgencies go first.
+    ``number`` counts the node's questions of this kind. Lower urgencies go first. A file
+    that is not large (`NodeSettings.large_bytes`) waits for no large one.
     """
 
     node: NodeId
     number: int
     file: FileId
     urgency: float
+    is_large: bool = True
 
 
 class MayFetch(msgspec.Struct, frozen=True, tag="may-fetch"):
@@ -154,6 +158,26 @@ class Bid(msgspec.Struct, frozen=True, tag="bid"):
     times: tuple[tuple[float, float], ...]
 
 
+class PromisedSlot(msgspec.Struct, frozen=True, array_like=True):
+    """A task that a core has promised: by when it ends, and for how long the core is reserved."""
+
+    task: TaskId
+    core: int
+    deadline: float
+    seconds: float
+
+
+class KeepPromises(msgspec.Struct, frozen=True, tag="keep-promises"):
+    """Keep these promises, instead of those that you were told before.
+
+    A task that needs several cores has a slot on each. Deadlines are on the clock of the run.
+    """
+
+    slots: tuple[PromisedSlot, ...]
+
+
 MoverMessage = Ask | Steal | Stolen | Reserve | Handed | Offer | Bid
 FileMessage = WantFile | MayFetch | HoldOn | FetchOver
-Message = WorkQueued | Stop | Confirm | TellChildren | Stock | FileMessage | MoverMessage
+Message = (
+    WorkQueued | Stop | Confirm | TellChildren | Stock | KeepPromises | FileMessage | MoverMessage
+)

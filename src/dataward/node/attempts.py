@@ -55,11 +55,20 @@ class UnderWay:
 
 
 class Attempts:
-    """``on_dropped`` is told the task of an attempt that was cancelled before its first turn."""
+    """``on_dropped`` is told the task of an attempt that was cancelled before its first turn.
 
-    def __init__(self, kernel: Kernel, on_dropped: Callable[[TaskId], None]) -> None:
+    ``on_end`` is told the task of every attempt that is over.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        on_dropped: Callable[[TaskId], None],
+        on_end: Callable[[TaskId], None] = lambda task: None,
+    ) -> None:
         self._kernel = kernel
         self._on_dropped = on_dropped
+        self._on_end = on_end
         self._under_way: dict[TaskId, UnderWay] = {}
         self._staged = 0
         self.started_one = kernel.flag()  # set when a process has begun to run
@@ -131,6 +140,7 @@ class Attempts:
 
     def end(self, task: TaskId) -> None:
         self._staged -= self._under_way.pop(task).is_staged
+        self._on_end(task)
         self._wake()
 
     async def over(self, task: TaskId) -> None:

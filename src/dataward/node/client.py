@@ -7,7 +7,15 @@ from types import MappingProxyType
 from dataward.model.answers import Answer, Findings, Standing
 from dataward.model.events import Emit, Occasion, TaskFinished
 from dataward.model.ids import CLIENT, NOBODY, NodeId
-from dataward.model.messages import Message, Stock, Stop, TellChildren, WorkQueued
+from dataward.model.messages import (
+    KeepPromises,
+    Message,
+    PromisedSlot,
+    Stock,
+    Stop,
+    TellChildren,
+    WorkQueued,
+)
 from dataward.model.operations import (
     AddCopies,
     Copy,
@@ -53,6 +61,17 @@ def files_ahead(
         input_file = InputFile(id, size_bytes, TaskId(""), digests.get(id, ""))
         files.setdefault(nodes[node], []).append(input_file)
     return {node: Stock(tuple(wanted)) for node, wanted in files.items()}
+
+
+def promises_to_keep(
+    workflow: Workflow, plan: Plan, nodes: Sequence[NodeId]
+) -> dict[NodeId, KeepPromises]:
+    """What each node is told to keep its cores free for; nothing, by most strategies."""
+    slots: dict[NodeId, list[PromisedSlot]] = {}
+    for task, node, core, deadline, seconds in plan.promises:
+        slot = PromisedSlot(workflow.task_ids[task], core, deadline, seconds)
+        slots.setdefault(nodes[node], []).append(slot)
+    return {node: KeepPromises(tuple(made)) for node, made in slots.items()}
 
 
 def task_specs(

@@ -191,7 +191,7 @@ class Committer:
             # The node still holds the task and tries again, unless it was told to stop meanwhile.
             holding = self.state.identity.holdings.get(fail.task)
             if holding is not None:
-                self.state.queue.put(holding.entry)
+                self.state.put_again(holding.entry)
 
     def _on_released(self, release: Release, answer: Answer) -> None:
         if self.state.outbox.arrived(release.attempt):

@@ -155,23 +155,35 @@ class Depot:
         The inputs stay until ``release``. Raises InputLost, TransferFailed or DiskFull; then no
         input is kept for the task.
         """
-        spec = begun.spec
-        inputs = as_committed(spec.inputs, begun.copies)
+        spec, copies = begun.spec, await self._told_copies(begun)
+        inputs = as_committed(spec.inputs, copies)
         for file in inputs:
             self._pins[file.id] = self._pins.get(file.id, 0) + 1
         try:
-            moved_bytes = await self._fetch_missing(spec.priority, inputs, begun.copies)
+            moved_bytes = await self._fetch_missing(spec.priority, inputs, copies)
             try:
                 await self.world.disk.open_inputs(spec)
             except InputLost as lost:
                 self._strike_off(lost.files)
-                moved_bytes += await self._fetch_missing(spec.priority, inputs, begun.copies)
+                moved_bytes += await self._fetch_missing(spec.priority, inputs, copies)
                 await self.world.disk.open_inputs(spec)
         except BaseException:
             self.release(spec)
             raise
         local_bytes = sum(file.size_bytes for file in inputs) - moved_bytes
         return Staged(max(local_bytes, 0), moved_bytes)  # what was lost here came twice
+
+    async def _told_copies(self, begun: Begun) -> tuple[Copy, ...]:
+        """Where the inputs are, with their sizes and digests.
+
+        A task that ended knows no more than where its inputs were. If it runs again, what they
+        contain is asked of their producers.
+        """
+        if begun.generation == 1:
+            return begun.copies
+        told = {copy.file for copy in begun.copies if copy.digest}
+        untold = [file for file in begun.spec.inputs if file.producer and file.id not in told]
+        return begun.copies + await self._fetcher.committed(untold)
 
     async def _fetch_missing(
         self, priority: float, inputs: Sequence[InputFile], copies: tuple[Copy, ...]
@@ -266,18 +278,19 @@ class Depot:
                 self.is_quiet.set()
             arrival.set()
 
-    async def stock(self, file: InputFile, *, for_good: bool = False) -> None:
+    async def stock(self, file: InputFile, *, for_good: bool = False, keep: bool = False) -> None:
         """Bring in a file that no task has asked for yet, if it can be had and there is room.
 
         No other file is evicted for it. A file that is here ``for_good`` is kept as those that were
-        made here are: it may be the only copy that is left. So it comes before all others.
+        made here are: it may be the only copy that is left. So it comes before all others. One that
+        is to be kept, since somebody counts on a second copy, has time, and copies may make room.
         """
         urgency = -inf if for_good else inf
         if self.settings.caching and file.id not in self._held:
             with suppress(InputLost, TransferFailed, DiskFull):
                 sources = await self._fetcher.sources([file], ())
-                await self._fetch(urgency, file, sources[file.id], may_evict=False)
-        if for_good and file.id in self._held:
+                await self._fetch(urgency, file, sources[file.id], may_evict=keep)
+        if (for_good or keep) and file.id in self._held:
             self._held[file.id].keep()
             self._copies.pop(file.id, None)
 

@@ -17,7 +17,15 @@ from dataward.node.setbacks import Setbacks
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_advanced, tell_due, tell_ended, tell_measured
-from dataward.world import Cancelled, DiskFull, InputLost, RunResult, TransferFailed, World
+from dataward.world import (
+    Cancelled,
+    DiskFull,
+    InputLost,
+    RunResult,
+    TransferFailed,
+    Unserved,
+    World,
+)
 
 
 @dataclass
@@ -53,12 +61,12 @@ class Executor:
         while True:
             if self.state.is_draining:
                 await self.world.kernel.flag().wait()  # for ever
-            entry = queue.take()
+            entry = queue.take_to_start()
             if entry is not None:
                 return entry
             queue.hungry.set()
             queue.wanted.set()
-            await queue.grown.wait()
+            await queue.grown.wait(queue.held_seconds)
 
     async def _attempt(self, entry: QueueEntry) -> None:
         try:
@@ -114,6 +122,8 @@ class Executor:
             raise
         except InputLost as lost:
             await self.setbacks.on_input_lost(begun, attempt, lost)
+        except Unserved as error:
+            await self.setbacks.on_unserved(begun.spec, attempt, error)
         except TransferFailed as error:
             await self.setbacks.on_transfer_failed(begun.spec, attempt, str(error))
         except DiskFull as error:

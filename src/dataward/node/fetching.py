@@ -8,12 +8,12 @@ from dataward.model.ids import NOWHERE, ORIGIN, NodeId
 from dataward.model.messages import FetchOver, HoldOn, MayFetch, WantFile
 from dataward.model.operations import Copy, InputFile, Look
 from dataward.model.workflow import FileId, TaskId
-from dataward.node.serving import SILENT_ROUNDS
 from dataward.node.settings import NodeSettings
 from dataward.node.slots import Slots
 from dataward.node.sources import SourceRates
 from dataward.node.store_client import StoreClient
-from dataward.world import DiskFull, Flag, InputLost, TimedOut, TransferFailed, World
+from dataward.node.unserved import UnservedFiles
+from dataward.world import DiskFull, Flag, InputLost, TimedOut, TransferFailed, Unserved, World
 
 _Told = tuple[NodeId, WantFile]
 
@@ -24,15 +24,15 @@ DETOURS_MAX = 4  # sources that a node is sent on to, one after another, before 
 class _Question:
     """A question whether a file may be fetched; ``source`` is the answer."""
 
+    heard: Flag  # set when the node that was asked has said something
     answered: Flag
     source: NodeId | None = None
-    silent_rounds: int = 0
 
     def ask(self) -> None:
-        self.silent_rounds += 1
+        self.heard.clear()
 
     def hear(self) -> None:
-        self.silent_rounds = 0
+        self.heard.set()
 
     def answer(self, source: NodeId) -> None:
         self.source = source
@@ -43,10 +43,13 @@ class _Question:
 class Fetcher:
     """Has ``transfers_max`` files come at a time, of ``window_bytes`` in all, most urgent first.
 
-    A large file alone keeps a link busy: with another beside it, both would come late. Small files,
-    of less than ``asked_bytes``, do not count: many must be under way at once, for each takes a
-    round trip besides, and none should wait while a large file waits for its source. Those that
-    travel together take no turn at all: the more are asked for at once, the fewer the trips.
+    A large file alone keeps a link busy: with another beside it, both would come late. Files of
+    less than ``large_bytes`` do not count: many must be under way at once, for each takes a round
+    trip besides, and none should wait while a large file waits for its source. Those that travel
+    together take no turn at all: the more are asked for at once, the fewer the trips.
+
+    For a turn at the source, files are asked for from ``asked_bytes`` on, which is less: if many
+    nodes want a file at once, its holder sends it to one after another, and these send it on.
     """
 
     world: World
@@ -59,6 +62,7 @@ class Fetcher:
         self._transfers = Slots(self.world.kernel, self.settings.transfers_max)
         self._window = Slots(self.world.kernel, self.settings.window_bytes)
         self._rates = SourceRates(self.world.network)
+        self._unserved = UnservedFiles(self.settings.lost_input_seconds)
 
     def loose_ends(self) -> dict[str, int]:
         return {
@@ -93,8 +97,11 @@ class Fetcher:
 
         Otherwise what a task needs now would wait for hours behind what comes ahead of its time.
         """
-        is_large = file.size_bytes >= self.settings.asked_bytes and urgency < inf
-        return min(file.size_bytes, self._window.total) if is_large else 0
+        is_counted = self._is_large(file) and urgency < inf
+        return min(file.size_bytes, self._window.total) if is_counted else 0
+
+    def _is_large(self, file: InputFile) -> bool:
+        return file.size_bytes >= self.settings.large_bytes
 
     # --- where from ------------------------------------------------------------------------------
 
@@ -118,6 +125,19 @@ class Fetcher:
     def _is_from_origin(self, file: InputFile) -> bool:
         return self.settings.inputs_from_origin and not file.producer
 
+    async def committed(self, files: list[InputFile]) -> tuple[Copy, ...]:
+        """The copies of these files that their producers last committed, as the store has them."""
+        if not files:
+            return ()
+        answers = await self.store.call([Look(TaskId(file.producer)) for file in files])
+        return tuple(
+            copy
+            for file, answer in zip(files, answers, strict=True)
+            if isinstance(answer, Standing)
+            for copy in answer.copies
+            if copy.file == file.id
+        )
+
     async def _look(self, files: list[InputFile], into: dict[FileId, list[NodeId]]) -> None:
         answers = await self.store.call([Look(TaskId(file.producer or file.id)) for file in files])
         for file, answer in zip(files, answers, strict=True):
@@ -132,11 +152,14 @@ class Fetcher:
         """Try every known copy, in random order so that the load spreads, several times over.
 
         The origin, which all share, comes last, and so do sources that are known to be slow and,
-        after them, nodes that could not be reached a moment ago. Raises InputLost, TransferFailed
-        or DiskFull.
+        after them, nodes that could not be reached a moment ago. Raises InputLost, Unserved or
+        DiskFull.
         """
         order: list[NodeId] = []
-        for round_ in range(self.settings.fetch_rounds):
+        why = ""
+        # Many tasks may read an input that is lost: each asks once more, but not for long.
+        is_lost = self._unserved.seconds(file.id) > 0
+        for round_ in range(1 if is_lost else self.settings.fetch_rounds):
             if round_:
                 if order:  # they may serve it later; with nobody known, waiting is in vain
                     await self.world.kernel.sleep(self.settings.retry_seconds * 2**round_)
@@ -151,12 +174,15 @@ class Fetcher:
             for source in order:
                 try:
                     await self._fetch_from(source, urgency, file)
+                    self._unserved.came(file.id)
                     return
-                except TransferFailed:
-                    continue
+                except TransferFailed as failure:
+                    why = str(failure) if source == ORIGIN else why
         if file.producer:
             raise InputLost([file])
-        raise TransferFailed(f"nobody serves {file.id!r}, not even the origin")
+        self._unserved.failed(file.id, self.world.kernel.now())
+        holders = sorted(set(sources) - {ORIGIN})
+        raise Unserved(file.id, holders, why, lost_seconds=self._unserved.seconds(file.id))
 
     async def _fetch_from(self, source: NodeId, urgency: float, file: InputFile) -> None:
         if file.size_bytes < self.settings.asked_bytes:
@@ -169,7 +195,8 @@ class Fetcher:
     async def _fetch_now(self, source: NodeId, file: InputFile) -> None:
         began = self.world.kernel.now()
         await self.world.network.fetch(file, source)
-        self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
+        if self._is_large(file):  # smaller ones come several at a time
+            self._rates.saw(source, file.size_bytes, self.world.kernel.now() - began)
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -184,9 +211,11 @@ class Fetcher:
             await self._fetch_now(source, file)
             return
         self._asked += 1
-        want = WantFile(self.world.node, self._asked, file.id, urgency)
+        want = WantFile(self.world.node, self._asked, file.id, urgency, self._is_large(file))
         now_told = (*told, (source, want))
-        question = self._questions[want.number] = _Question(self.world.kernel.flag())
+        question = self._questions[want.number] = _Question(
+            self.world.kernel.flag(), self.world.kernel.flag()
+        )
         arrived = declined = False
         try:
             named = await self._answer(question, now_told)
@@ -208,12 +237,18 @@ class Fetcher:
         return self.settings.quickest_source and self._rates.is_much_slower(named, source)
 
     async def _answer(self, question: _Question, told: tuple[_Told, ...]) -> NodeId:
-        """The node from which the file may be fetched; the last of those told says so."""
+        """The node from which the file may be fetched; the last of those told says so.
+
+        A node that says nothing is itself the answer: if it is dead, fetching fails at once, and if
+        only a message was lost, waiting would be in vain.
+        """
+        to_tell = told[-1:]  # the others have just sent us on
         while question.source is None:
-            if question.silent_rounds >= SILENT_ROUNDS:
-                raise TransferFailed(f"{told[-1][0]} does not answer")
-            self._say(told if question.silent_rounds else told[-1:])
             question.ask()
+            self._say(to_tell)
+            to_tell = told
+            if not await question.heard.wait(self.settings.answer_seconds):
+                return told[-1][0]
             await question.answered.wait(self.settings.ask_again_seconds)
         return question.source
 

@@ -1,12 +1,13 @@
 """The node: its components, joined over one world."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from dataward.model.ids import NodeId
 from dataward.model.messages import (
     Confirm,
     FetchOver,
     HoldOn,
+    KeepPromises,
     MayFetch,
     Message,
     Stock,
@@ -95,6 +96,10 @@ class Node:
         for fiber in reversed(self._fibers):
             fiber.cancel()
 
+    def look_again(self) -> None:
+        """Look again for a task that may start, since others on this machine have news."""
+        self._state.queue.look_again()
+
     def drain(self) -> None:
         """Begin no more tasks. Those that run go on, and are committed when they end."""
         self._state.drain()
@@ -149,7 +154,7 @@ class Node:
         """
         state = self._state
         has_core = len(state.attempts) < self._world.cores
-        return bool(state.queue) and has_core and not state.is_draining
+        return state.queue.has_startable and has_core and not state.is_draining
 
     @property
     def has_no_work(self) -> bool:
@@ -209,13 +214,19 @@ class Node:
         elif isinstance(message, TellChildren):
             task, generation, children = message.task, message.generation, message.children
             self._herald.deliver(Notice(task, generation, TaskState.REMOVED, children, ()))
+        elif isinstance(message, KeepPromises):
+            state.promise(message.slots)
         elif isinstance(message, Stock):
             if message.for_good:
                 self._stocker.take_over(message.files)
             else:
-                self._stocker.stock(message.files)
+                self._stocker.stock(message.files, keep=message.keep)
         else:
             self._mover.on_message(message)
+
+    async def run_again(self, generations: Mapping[TaskId, int]) -> None:
+        """Have complete tasks run again, each unless it has ended once more since."""
+        await self._placer.reopen(generations)
 
     def _stop(self, message: Stop) -> None:
         """Drop a queued task that has ended elsewhere, or cancel the attempt at it."""

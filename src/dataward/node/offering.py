@@ -2,7 +2,8 @@
 
 A node that is asked says when it could start a task: it knows which inputs it has, how fast others
 come, and when a core will be free. So work only moves where it starts sooner, staging counted, and
-a task is run a second time only where that should end first. A lost message costs one offer.
+a task is run a second time only where that should end first. A lost message costs one offer. Nodes
+that have nothing to do say so (`Volunteer`), and are asked first.
 
 A node that came after this one had started was in no plan, and would have nothing to do for as long
 as all goes as planned. So tasks that would have to wait are offered to newcomers even then.
@@ -18,7 +19,7 @@ from dataward.errors import SettingError
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
-from dataward.model.messages import Bid, MoverMessage, Offer, OfferedTask
+from dataward.model.messages import Ask, Bid, MoverMessage, Offer, OfferedTask
 from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
 from dataward.model.workflow import TaskId
 from dataward.node.depot import as_committed
@@ -33,10 +34,12 @@ from dataward.node.forecast import (
 from dataward.node.handing_over import give_up, hand_over, take_out
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbourhood, Neighbours, size_of
+from dataward.node.volunteering import Volunteer
 from dataward.world import Flag
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
 LATE_SECONDS = 5.0
+NEWCOMER_TASKS_MAX = 64  # in one offer, while there are newcomers: they have nothing
 LEAST_GAIN_SECONDS = 0.5  # for less, no task moves: that is what asking and moving may take
 
 
@@ -45,12 +48,12 @@ class Offering:
     """Offers to the square root of all nodes, drawn anew each time."""
 
     tasks_max: int = 8  # in one offer
-    newcomer_tasks_max: int = 64  # in one offer, while there are newcomers: they have nothing
     pause_seconds_min: float = 1.0  # after an offer
     pause_seconds_max: float = 64.0  # if nobody would be sooner, again and again
     bid_seconds: float = 0.2  # how long bids are waited for
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
+    volunteers: bool = True  # a node with an idle core says so
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
@@ -163,11 +166,13 @@ class OfferMover:
     _number: int = 0
     _promised: list[tuple[float, float]] = field(default_factory=list)  # (until when, seconds)
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
+    _doubled: set[TaskId] = field(default_factory=set)  # of these, those that run elsewhere too
+    _volunteers: dict[NodeId, None] = field(default_factory=dict)  # said that they are idle
 
     def __post_init__(self) -> None:
         world = self.parts.world
         self._company = world.kernel.flag()  # set while there is another node
-        self._news = world.kernel.flag()  # set when nodes have come or gone
+        self._news = world.kernel.flag()  # set when nodes have come or gone, or are idle
         world.nodes.watch(self._news.set)
         world.nodes.watch(self._see_company)
         self._see_company()
@@ -179,7 +184,13 @@ class OfferMover:
             self._company.clear()
 
     def loops(self) -> Sequence[Coroutine[None, None, None]]:
-        return [self._relieve(), self._back_up()]
+        settings = self.settings
+        volunteer = Volunteer(
+            self.parts, self.neighbours, self._company,
+            settings.bid_seconds, settings.pause_seconds_max,
+        )  # fmt: skip
+        loops = [self._relieve(), self._back_up()]
+        return [*loops, volunteer.run()] if settings.volunteers else loops
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):
@@ -188,6 +199,12 @@ class OfferMover:
             round_ = self._rounds.get(message.number)
             if round_ is not None:
                 round_.add(message)
+        elif isinstance(message, Ask):
+            self._volunteers[message.node] = None
+            self._news.set()
+            if self._helped - self._doubled:
+                self._helped &= self._doubled
+                self.parts.state.attempts.started_one.set()
 
     def loose_ends(self) -> dict[str, int]:
         return {"offers under way": len(self._rounds)}
@@ -228,7 +245,7 @@ class OfferMover:
         """
         state, newcomers = self.parts.state, self.parts.world.nodes.newcomers
         settings = self.settings
-        half = (settings.newcomer_tasks_max if newcomers else settings.tasks_max) // 2
+        half = (NEWCOMER_TASKS_MAX if newcomers else settings.tasks_max) // 2
         staged = [a.entry for a in state.attempts.under_way() if a.waits_for_core]
         first = state.queue.most_urgent(half)
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
@@ -302,7 +319,9 @@ class OfferMover:
             for entry in self._late():
                 self._helped.add(entry.task)
                 await self._offer_late(entry)
-            self._helped.intersection_update(a.entry.task for a in attempts.under_way())
+            here = {attempt.entry.task for attempt in attempts.under_way()}
+            self._helped &= here
+            self._doubled &= here
             await kernel.sleep(0)
 
     def _late_in_seconds(self) -> float | None:
@@ -346,6 +365,7 @@ class OfferMover:
         parts, world = self.parts, self.parts.world
         answer = await parts.store.ask(Replicate(entry.task, world.node, node), Standing)
         if answer.granted:
+            self._doubled.add(entry.task)
             backup = msgspec.structs.replace(entry, replica=True, shelf=Shelf.KEPT)
             await parts.placer.send({node: [backup]}, Occasion.GIVEN)
             world.emit(WorkGiven(world.kernel.now(), world.node, node, (entry.task,), ()))
@@ -370,12 +390,15 @@ class OfferMover:
     async def _bids(
         self, offered: Sequence[OfferedTask], newcomers: Sequence[NodeId] = ()
     ) -> list[Bid]:
-        """The answers of a few other nodes, and a few newcomers, as far as they come in time."""
+        """The answers of volunteers, a few newcomers and a few others, if they come in time."""
         nodes = self.neighbours.draw()
         if newcomers:
             count = size_of(self.settings.neighbours, len(newcomers))
             drawn = self.parts.world.random.sample(newcomers, count)
             nodes = list(dict.fromkeys((*drawn, *nodes)))
+        if self._volunteers:
+            nodes = list(dict.fromkeys((*self._volunteers, *nodes)))
+            self._volunteers.clear()
         if not nodes or not offered:
             return []
         self._number += 1

@@ -104,10 +104,14 @@ class ShardPatrol:
     async def give_up(self, node: NodeId, before: int) -> None:
         """Take over the tasks of a node that is known to have ended, before its lease expires.
 
-        Only incarnations ``before`` this one: the node may have begun again since.
+        Only incarnations ``before`` this one: the node may have begun again since. If the store
+        answers late, this node itself was perhaps cut off, and only therefore took the other for
+        gone: that may have joined again by now. Then its lease tells, as ever.
         """
+        began = self.world.kernel.now()
         member = await self.store.ask(Probe(node), Membership)
-        if not 0 <= member.incarnation < before:
+        is_old = self.world.kernel.now() - began > self.settings.validation_seconds
+        if is_old or not 0 <= member.incarnation < before:
             return
         await self.store.call([Leave(node, member.incarnation)])
         shard = shard_of(Probe(node), self.world.store.shard_count)

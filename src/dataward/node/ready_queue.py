@@ -6,15 +6,19 @@ only own tasks may be given away.
 
 from enum import Enum
 from heapq import heapify, heappop, heappush, nlargest
+from math import inf
 
 import msgspec
 
 from dataward.model.answers import Standing
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
+from dataward.node.core_promises import CorePromises
 from dataward.node.learned_times import LearnedTimes
 from dataward.node.waiting_load import WaitingLoad
 from dataward.world import Kernel
+
+HELD_SECONDS = 0.001  # after its latest start, a task is surely late
 
 
 class TakeOrder(Enum):
@@ -23,6 +27,7 @@ class TakeOrder(Enum):
     URGENCY = "urgency"  # by priority
     REPLICAS_TOO = "urgency, replicas too"  # by priority, own tasks and replicas alike
     KEPT_FIRST = "kept first"  # tasks that only this node may run first, each part by priority
+    PROMISED = "as promised"  # by deadline, but none that would make a promised task late
 
 
 class LoadMeasure(Enum):
@@ -45,7 +50,10 @@ class ReadyQueue:
         order: TakeOrder = TakeOrder.URGENCY,
         measure: LoadMeasure = LoadMeasure.SECONDS,
         times: LearnedTimes | None = None,
+        promises: CorePromises | None = None,  # needed if tasks are taken as promised
     ) -> None:
+        self._now = kernel.now
+        self.promises = promises
         self._past_max = past_max
         self._order = order
         self._measure = measure
@@ -107,11 +115,11 @@ class ReadyQueue:
             return
         self._stays += 1
         self._entries[entry.task] = (entry, self._stays)
-        if entry.replica:
+        if self._order is not TakeOrder.PROMISED:
             heappush(self._heap_for(entry), (entry, self._stays))
+        if entry.replica:
             self._shared.add(entry.task)
         else:
-            heappush(self._heap_for(entry), (entry, self._stays))
             if entry.shelf is Shelf.SHARED:
                 heappush(self._patient, (-entry.priority, entry.task, self._stays))
                 self._givable.add(entry.task)
@@ -142,6 +150,8 @@ class ReadyQueue:
 
         None if there is neither. At equal urgency ids decide, so that a run replays exactly.
         """
+        if self._order is TakeOrder.PROMISED:
+            return self._take_most_urgent()
         for heap in (self._kept, self._urgent, self._replicas):
             while heap:
                 entry, stay = heappop(heap)
@@ -149,6 +159,45 @@ class ReadyQueue:
                     self._forget(entry)
                     return entry
         return None
+
+    def _take_most_urgent(self) -> QueueEntry | None:
+        if not self._entries:
+            return None
+        entry, _ = min(self._entries.values())
+        self._forget(entry)
+        return entry
+
+    def take_to_start(self) -> QueueEntry | None:
+        """The entry to start now, which is `take`'s, unless cores have promised something.
+
+        Then it is one that makes nobody late; if there is none, ``grown`` is cleared.
+        """
+        if self.promises is None:
+            return self.take()
+        task = self.promises.choose(self._entries, self._now()) if self._entries else None
+        if task is None:
+            self.grown.clear()
+            return None
+        entry, _ = self._entries[task]
+        self._forget(entry)
+        return entry
+
+    @property
+    def held_seconds(self) -> float | None:
+        """How long it takes until a task may start that must not start yet; None: for ever."""
+        if self.promises is None or not self._entries or self.promises.held_until == inf:
+            return None
+        return max(self.promises.held_until - self._now(), 0.0) + HELD_SECONDS
+
+    @property
+    def has_startable(self) -> bool:
+        """Whether a task waits that may start now, as far as is known."""
+        return bool(self._entries) and (self.promises is None or self.grown.is_set())
+
+    def look_again(self) -> None:
+        """Have the executor look again for a task to start: a core is free, or promises changed."""
+        if self._entries:
+            self.grown.set()
 
     def _is_here(self, task: TaskId, stay: int) -> bool:
         present = self._entries.get(task)

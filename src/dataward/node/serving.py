@@ -29,6 +29,7 @@ class _Request:
     """A node that wants a file: it waits, or was told to fetch the file from ``source``."""
 
     file: FileId
+    line: "_Line"
     heard_at: float
     source: NodeId | None = None
 
@@ -55,10 +56,25 @@ class _Popular:
         self.requests -= 1
 
 
+@dataclass(slots=True)
+class _Line:
+    """Nodes that wait for a file from here, and how many fetch one."""
+
+    waiting: list[tuple[float, int, Recipient]] = field(default_factory=list)  # a heap
+    uploads: int = 0
+
+    def begin_upload(self) -> None:
+        self.uploads += 1
+
+    def end_upload(self) -> None:
+        self.uploads -= 1
+
+
 class Serving:
     """Lets ``uploads_max`` nodes at a time fetch files from here, the most urgent first.
 
-    A node that has fetched a file is named as its source to one other node at a time.
+    Large files and others have a line each, or a file of a moment would wait for one of hours. A
+    node that has fetched a file is named as its source to one other node at a time.
     """
 
     def __init__(self, world: World, settings: NodeSettings) -> None:
@@ -67,8 +83,7 @@ class Serving:
         self._silent_seconds = SILENT_ROUNDS * settings.ask_again_seconds
         self._requests: dict[Recipient, _Request] = {}
         self._files: dict[FileId, _Popular] = {}
-        self._waiting: list[tuple[float, int, Recipient]] = []  # a heap, of all files
-        self._uploads = 0
+        self._lines = {True: _Line(), False: _Line()}  # by whether their files are large
         self._arrivals = 0
         self._sweep_at = 0.0  # when to look for silent nodes next
 
@@ -82,18 +97,19 @@ class Serving:
         recipient, now = (message.node, message.number), self._world.kernel.now()
         request = self._requests.get(recipient)
         if request is None:
-            request = self._requests[recipient] = _Request(message.file, now)
+            line = self._lines[message.is_large]
+            request = self._requests[recipient] = _Request(message.file, line, now)
             self._arrivals += 1
             place = (message.urgency, self._arrivals, recipient)
             self._files.setdefault(message.file, _Popular()).wait(place)
-            heappush(self._waiting, place)
+            heappush(line.waiting, place)
         elif request.source is not None:
             self._tell(recipient, request.source)  # the first answer may be lost
         request.hear(now)
         if now >= self._sweep_at:
             self._sweep_at = now + self._silent_seconds
             self._forget_silent(now)
-        self._serve(message.file)
+        self._serve(request)
         if request.source is None:
             self._world.network.send(message.node, HoldOn(message.number))
 
@@ -109,23 +125,23 @@ class Serving:
         if source is not None and source != self._world.node and message.arrived:
             popular.idle.append(source)
         self._end(recipient)
-        self._serve(request.file)
+        self._serve(request)
 
     # --- turns -----------------------------------------------------------------------------------
 
-    def _serve(self, file: FileId) -> None:
-        """Name a source to every node that need not wait any longer."""
-        popular = self._files.get(file)
+    def _serve(self, changed: _Request) -> None:
+        """Name a source to every node that need not wait any longer, now that a request changed."""
+        popular, line = self._files.get(changed.file), changed.line
         while popular is not None and popular.idle:
             recipient = self._next(popular.waiting)
             if recipient is None:
                 break
             self._grant(recipient, popular.idle.pop())
-        while self._uploads < self._uploads_max:
-            recipient = self._next(self._waiting)
+        while line.uploads < self._uploads_max:
+            recipient = self._next(line.waiting)
             if recipient is None:
                 break
-            self._uploads += 1
+            line.begin_upload()
             self._grant(recipient, self._world.node)
 
     def _next(self, waiting: list[tuple[float, int, Recipient]]) -> Recipient | None:
@@ -151,13 +167,14 @@ class Serving:
     def _end(self, recipient: Recipient) -> None:
         request = self._requests.pop(recipient)
         if request.source == self._world.node:
-            self._uploads -= 1
+            request.line.end_upload()
         popular = self._files[request.file]
         popular.end()
         if not popular.requests:
             del self._files[request.file]
         if not self._requests:
-            self._waiting.clear()
+            for line in self._lines.values():
+                line.waiting.clear()
 
     def _forget_silent(self, now: float) -> None:
         """Forget nodes that have said nothing for long: they are dead, or their end was lost."""

@@ -23,7 +23,7 @@ from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended
-from dataward.world import InputLost, World
+from dataward.world import InputLost, Unserved, World
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Setbacks:
             # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
             self.herald.cascade(standing)
         if standing.needs_node:
-            self.state.queue.put(self._again(standing))
+            self.state.put_again(self._again(standing))
             await self.placer.are_placed([standing])
         else:
             self.state.outbox.let_go(task)
@@ -96,15 +96,25 @@ class Setbacks:
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if standing.needs_node:
-            self.state.queue.put(self._again(standing))
+            self.state.put_again(self._again(standing))
         else:
             self.state.outbox.let_go(spec.id)
+
+    async def on_unserved(self, spec: TaskSpec, attempt: AttemptId, missing: Unserved) -> None:
+        """Wait for a node that has the input, but not for ever: it may be gone for good."""
+        if missing.is_lost:
+            self._fail(spec, attempt, str(missing))
+        else:
+            await self.on_transfer_failed(spec, attempt, str(missing))
+
+    def _fail(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
+        tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
+        self.state.outbox.fail(spec.id, attempt, reason)
 
     async def on_disk_full(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         """Send the task to another node. A node that is alone waits for room, for a while."""
         if self.is_hopeless(spec.id):
-            tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
-            self.state.outbox.fail(spec.id, attempt, reason)
+            self._fail(spec, attempt, reason)
         elif self.is_alone:
             await self.on_transfer_failed(spec, attempt, reason)
         else:
@@ -153,7 +163,7 @@ class Setbacks:
         incarnation = identity.incarnation
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if identity.incarnation == incarnation and standing.task in identity.holdings:
-            self.state.queue.put(self._again(standing))
+            self.state.put_again(self._again(standing))
 
     # --- replicas --------------------------------------------------------------------------------
 

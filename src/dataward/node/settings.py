@@ -34,8 +34,10 @@ class NodeSettings:
     transfers_max: int = 8  # ours: files a node fetches at a time
     window_bytes: float = inf  # ours: of large files on their way to a node; one may be larger
     uploads_max: int = 0  # ours: nodes that may fetch from a node at a time; 0: any number
-    asked_bytes: int = 10_000_000  # ours: smaller files are fetched unasked, in no window
+    large_bytes: int = 10_000_000  # ours: smaller files take no part of the window
+    asked_bytes: int = 1_000_000  # ours: smaller files are fetched unasked: asking takes a trip
     quickest_source: bool = False  # ours: off, a file is fetched from any node, the origin last
+    answer_seconds: float = 2.0  # ours: then a node that was asked and says nothing seems dead
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     safe_bytes_per_second: float = 0.0  # ours: outputs of at most this for each second of the run
     safe_seconds: float = 10.0  # ours: and of runs at least as long are copied to another node
@@ -44,6 +46,7 @@ class NodeSettings:
     fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost
     retry_seconds: float = 0.5  # ours: between such tries, and between failed calls to the store
     retry_seconds_max: float = 10.0
+    lost_input_seconds: float = 3750.0  # ours, 30 leases: then an input nobody serves is lost
     full_disk_tries: int = 30  # ours: how often a node that is alone waits for room on its disk
     patrol_limit: int = 2048  # ours: stuck tasks that one patrol is given
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
@@ -59,6 +62,7 @@ class NodeSettings:
                 raise SettingError(f"a node with {name} 0 would stand still; give at least 1")
         for name in (
             "lease_seconds", "validation_seconds", "retry_seconds", "ask_again_seconds",
+            "lost_input_seconds",
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise SettingError(f"a node with {name} 0 would never rest; give more than 0")

@@ -3,11 +3,14 @@
 The node's components share this state. Nothing here waits; the components do.
 """
 
+from collections.abc import Sequence
 from math import inf
 
+from dataward.model.messages import PromisedSlot
 from dataward.model.operations import Commit, QueueEntry, Shelf, TaskSpec
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import Attempts
+from dataward.node.core_promises import CorePromises
 from dataward.node.identity import Identity
 from dataward.node.learned import Learned
 from dataward.node.learned_times import LearnedTimes
@@ -30,15 +33,30 @@ class NodeState:
     ) -> None:
         self.identity = Identity(world.node, world.incarnation)
         self.times = LearnedTimes(world.speed)
-        self.queue = ReadyQueue(world.kernel, settings.past_entries_max, order, load, self.times)
+        is_promised = order is TakeOrder.PROMISED
+        self.promises = CorePromises(world.cores, world.shared_cores) if is_promised else None
+        self.queue = ReadyQueue(
+            world.kernel, settings.past_entries_max, order, load, self.times, self.promises
+        )
         self.pool = Pool(world.kernel)
         self.outbox = Outbox(world, settings, self.identity, self.queue)
-        self.attempts = Attempts(world.kernel, self.outbox.let_go)
+        self.attempts = Attempts(world.kernel, self.outbox.let_go, self._on_end)
         self.learned = Learned()
         self.overrun_seconds = 0.0  # that the tasks run here took longer than estimated, in all
         self.lease_lost = world.kernel.flag()
         self._abandoned: list[Commit] = []
         self._is_draining = False
+
+    def promise(self, slots: Sequence[PromisedSlot]) -> None:
+        """Keep these promises from now on."""
+        if self.promises is not None:
+            self.promises.promise(slots)
+            self.queue.look_again()
+
+    def _on_end(self, task: TaskId) -> None:
+        if self.promises is not None:
+            self.promises.end(task)
+            self.queue.look_again()
 
     @property
     def is_draining(self) -> bool:
@@ -67,8 +85,15 @@ class NodeState:
         else:
             self.queue.put(entry)
 
+    def put_again(self, entry: QueueEntry) -> None:
+        """Let a task that was begun here wait again, and tell of the load."""
+        self.queue.put(entry)
+        self.outbox.load_changed()
+
     def remove(self, task: TaskId, up_to_generation: int) -> bool:
         """Whether a waiting task was taken out: only if it waits for this generation or earlier."""
+        if self.promises is not None:
+            self.promises.forget(task)
         return self.queue.remove(task, up_to_generation) or self.pool.remove(task, up_to_generation)
 
     def learn(self, task: TaskSpec, seconds: float) -> None:
@@ -90,6 +115,7 @@ class NodeState:
             "abandoned commits": len(self._abandoned),
             "tasks in the pool": len(self.pool),
             **self.queue.loose_ends(),
+            **(self.promises.loose_ends() if self.promises is not None else {}),
             **self.outbox.loose_ends(),
         }
 

@@ -24,14 +24,17 @@ class Stocker:
     world: World
     depot: Depot
     _wanted: dict[FileId, InputFile] = field(default_factory=dict)
+    _kept: set[FileId] = field(default_factory=set)  # of those wanted
 
     def __post_init__(self) -> None:
         self._work = self.world.kernel.flag()
 
-    def stock(self, files: Sequence[InputFile]) -> None:
-        """Bring these files in soon, after those asked for before."""
+    def stock(self, files: Sequence[InputFile], *, keep: bool = False) -> None:
+        """Bring these files in soon, after those asked for before; perhaps for ever."""
         for file in files:
             self._wanted.setdefault(file.id, file)
+            if keep:
+                self._kept.add(file.id)
         if self._wanted:
             self._work.set()
 
@@ -51,6 +54,9 @@ class Stocker:
         while True:
             await self._work.wait()
             await self.depot.is_quiet.wait()
-            await self.depot.stock(self._wanted.pop(next(iter(self._wanted))))
+            file = self._wanted.pop(next(iter(self._wanted)))
+            keep = file.id in self._kept
+            self._kept.discard(file.id)
+            await self.depot.stock(file, keep=keep)
             if not self._wanted:
                 self._work.clear()

@@ -6,6 +6,7 @@ Here are ADAGE's critical-path plan and two simple plans to compare it with.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappush, heapreplace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,19 @@ from dataward.plan.critical_path import latest_starts
 _COPIES_FEW = 24
 
 
+class PlannedPromise(NamedTuple):
+    """A core of a node is reserved for a task, which ends by a deadline; tasks and nodes by index.
+
+    A task that needs several cores has a promise from each.
+    """
+
+    task: int
+    node: int
+    core: int  # of the node
+    deadline: float
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """For each task, its urgency (lower is more urgent) and the index of the node it prefers.
@@ -27,12 +41,14 @@ class Plan:
     ``estimated_makespan_seconds`` is None if the plan was made without estimating times. ``ahead``
     are files that nodes should bring in before a task needs them, as (file, node), both by index,
     each node's most urgent first: inputs of the workflow at once, others when they are committed.
+    ``promises`` is what cores are to keep free for tasks, by some strategies.
     """
 
     priority: Seconds
     preferred: Indices
     estimated_makespan_seconds: float | None
     ahead: tuple[tuple[int, int], ...] = ()
+    promises: tuple[PlannedPromise, ...] = ()
 
 
 def adage_plan(

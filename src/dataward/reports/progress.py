@@ -15,6 +15,7 @@ from dataward.model.events import (
     AttemptEnded,
     AttemptMeasured,
     Event,
+    FinishPromised,
     InputsStaged,
     RunResumed,
     TaskDue,
@@ -120,6 +121,7 @@ class RunProgress:
         self._failures: dict[int, Failure] = {}
         self.moved_bytes = 0  # inputs brought to where they were needed
         self.local_bytes = 0  # inputs that were there already
+        self.promised: FinishPromised | None = None  # the latest promise of the run's end
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             AttemptBegan: self._on_began,
             AttemptMeasured: self._on_measured,
@@ -130,6 +132,7 @@ class RunProgress:
             TaskDue: self._on_due,
             TaskReopened: self._on_reopened,
             RunResumed: self._on_resumed,
+            FinishPromised: self._on_promised,
         }
 
     def add(self, event: Event) -> None:
@@ -142,6 +145,9 @@ class RunProgress:
             self._book.add(event)
 
     # --- what can be asked -----------------------------------------------------------------------
+
+    def _on_promised(self, event: FinishPromised) -> None:
+        self.promised = event
 
     def counts(self) -> TaskCounts:
         idle, under_way, complete, skipped, itself, with_parent, removed = self._number

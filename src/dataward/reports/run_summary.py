@@ -8,6 +8,7 @@ from dataward.model.events import (
     Event,
     FileEvicted,
     FileMoved,
+    FinishPromised,
     InputsStaged,
     NodeJoined,
     NodeLost,
@@ -92,6 +93,13 @@ class RunSummary:
     messages: int
     store_calls: int
     node_busy_seconds: Mapping[NodeId, float]
+    promised: FinishPromised | None = None  # the latest; None if the run has no deadline
+    promised_first: FinishPromised | None = None
+
+    @property
+    def late_seconds(self) -> float:
+        """By how much the run ended after its deadline; below 0 if it ended before."""
+        return self.makespan_seconds - self.promised.deadline if self.promised else 0.0
 
 
 def _share(part: float, whole: float, of_nothing: float) -> float:
@@ -150,6 +158,7 @@ class RunTally:
         self._nodes: dict[NodeId, _NodeTally] = {}
         self._started = RunStarted(0.0, "", 0, "", 0, ())
         self._ended: RunEnded | None = None
+        self._promised: list[FinishPromised] = []
         self._latest_seconds = 0.0
         self._useful_seconds = self._wasted_seconds = 0.0
         self._stage_in_seconds = self._waiting_seconds = self._stage_out_seconds = 0.0
@@ -165,6 +174,7 @@ class RunTally:
             RunStarted: self._on_run_started,
             RunEnded: self._on_run_ended,
             RunResumed: self._on_run_resumed,
+            FinishPromised: self._promised.append,
             NodeJoined: self._on_node_joined,
             NodeLost: self._on_node_lost,
             InputsStaged: self._on_inputs_staged,
@@ -233,6 +243,8 @@ class RunTally:
             messages=0 if ended is None else ended.messages,
             store_calls=0 if ended is None else ended.store_calls,
             node_busy_seconds={id: node.busy_seconds for id, node in self._nodes.items()},
+            promised=self._promised[-1] if self._promised else None,
+            promised_first=self._promised[0] if self._promised else None,
         )
 
     # --- attempts --------------------------------------------------------------------------------

@@ -6,8 +6,11 @@ Loads the simulator, so whoever wants no such answer should not import this modu
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from statistics import fmean
+
+import numpy as np
 
 from dataward.live.fitting import fitted
 from dataward.live.slice import Slice
@@ -32,7 +35,6 @@ BUDGET_SECONDS_MAX = 3.0
 TASK_SECONDS = 0.001  # what simulating a task may take, before it was tried
 ROUNDS_MAX = 3
 NEAR = 0.01  # strategies that differ by less are equally good: the simulator is no better
-SPREAD = 0.3  # of run times in a round; those of an earlier run were as far off
 LINK_BYTES_PER_SECOND = 1e11  # files are linked from node to node, whatever their size
 
 
@@ -106,10 +108,14 @@ def _tried(
 
 
 def _makespan(part: Estimated, platform: Platform, strategy: Strategy, seed: int) -> float:
-    estimates = Estimates(SPREAD)
     return Simulation(
-        part.workflow, platform, strategy, seed, estimates=estimates
+        part.workflow, platform, strategy, seed, estimates=_estimates(part)
     ).run().makespan_seconds  # fmt: skip
+
+
+def _estimates(part: Estimated) -> Estimates:
+    """How far off run times are, each by itself: what all are off by slows no strategy more."""
+    return Estimates(float(np.median(part.spread)) * sqrt(1.0 - part.common**2))
 
 
 def platform_of(machine: Slice) -> Platform:

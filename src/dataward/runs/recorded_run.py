@@ -80,9 +80,14 @@ class RecordedRun:
         self._forecast: EndForecast | None = None
         self._is_forecast = False
 
-    def run(self, stack: ExitStack, events: Path | None) -> RunEnding:
-        """Run, or resume. If anything is raised, the record says that the run was interrupted."""
-        preparer = self._look_at_inputs()
+    def run(
+        self, stack: ExitStack, events: Path | None, preparer: Preparer | None = None
+    ) -> RunEnding:
+        """Run, or resume. If anything is raised, the record says that the run was interrupted.
+
+        A ``preparer`` has looked at the inputs already.
+        """
+        preparer = preparer or self._look_at_inputs()
         # Opened first: a run that cannot write its events has not begun.
         others = [EventFileWriter(events)] if events else []
         for other in others:

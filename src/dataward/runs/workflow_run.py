@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import shutil
 import signal
 import time
@@ -12,13 +13,16 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dataward.deadlines.promising import NodeSchedule
 from dataward.errors import FormatError, OwnFaultError
 from dataward.kernel.realtime import AsyncioKernel
+from dataward.live.promise_book import drain_news
 from dataward.live.runner_pool import RunnerPool, close_pools, runner_pools
 from dataward.live.session import Session, SessionFiles, SessionSettings
 from dataward.live.trees import remove_tree
 from dataward.model.events import (
     Event,
+    FinishPromised,
     NodeFacts,
     RunEnded,
     RunResumed,
@@ -31,7 +35,7 @@ from dataward.model.events import (
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.states import IN_VAIN, TaskState
 from dataward.model.workflow import TaskId, Workflow
-from dataward.node.client import Client, files_ahead, task_specs
+from dataward.node.client import Client, files_ahead, promises_to_keep, task_specs
 from dataward.plan.estimates import Estimated
 from dataward.runs.deciding import Decision
 from dataward.runs.housekeeping import Housekeeping, publish_known
@@ -39,6 +43,7 @@ from dataward.runs.keeping import Keeping, trim_depots
 from dataward.runs.known_times import Outcomes, estimated_from
 from dataward.runs.outcomes import Outcome, load_outcomes, outcomes_of, save_outcomes
 from dataward.runs.preparation import Preparation, Preparer, located_files
+from dataward.runs.promise_keeping import PromiseKeeping, wanted_of_run
 from dataward.runs.publishing import Publisher
 from dataward.runs.removal_requests import RemovalRequests
 from dataward.runs.run_directory import RunDirectory, RunRecord, file_name_for
@@ -48,6 +53,7 @@ from dataward.runs.stale_outputs import StaleOutputs
 from dataward.runs.workflow_pass import WorkflowPass
 from dataward.stores.embedded import CommittedTask, EmbeddedStore
 from dataward.stores.journal import check_unused
+from dataward.strategies.peercomp import cores_of
 
 GC_THRESHOLDS = (50_000, 50, 100)  # a task leaves hundreds of objects behind, and no cycles
 PASS_STEP = 1_000  # between the incarnations of two passes; nobody resumes a run that often
@@ -121,6 +127,8 @@ class WorkflowRun:
         self._messages = 0
         self._store_calls = 0
         self._untold: list[Event] = []
+        self._promises: PromiseKeeping | None = None
+        self._session: Session | None = None
 
     # --- from outside ----------------------------------------------------------------------------
 
@@ -164,6 +172,7 @@ class WorkflowRun:
                 if prepared.remaining is not None and not self._interrupts:
                     self._tell()
                     self._listener.on_decided(self._now(), prepared.decision, outcomes)
+                    self._promise(prepared, outcomes)
                     outcomes = self._run_pass(prepared, pools, outcomes, keeping)
             finally:
                 close_pools(pools.values())
@@ -172,6 +181,50 @@ class WorkflowRun:
             if not self._must_decide_again():
                 return self._ended(outcomes, keeping.budget_bytes)
             pools = runner_pools(self._options.machine, self._directory.work)
+
+    def _promise(self, prepared: Preparation, outcomes: Mapping[TaskId, Outcome]) -> None:
+        """Promise what is to run, or only note the deadline if it was not accepted."""
+        options, now = self._options, self._now()
+        if options.deadline is None:
+            return
+        deadline = now + options.deadline.at.timestamp() - time.time()
+        if options.promise is None:
+            self._emit(FinishPromised(now, deadline, 0.0, 0.0, 0.0))
+            return
+        wanted = wanted_of_run(self._workflow, outcomes, prepared.decision)
+        self._promises = PromiseKeeping(
+            wanted, options.machine.platform(), deadline, self._emit, self._cores
+        )
+        asked = deadline - options.deadline.seconds
+        self._promises.take_over(options.promise.later(asked), now)
+
+    def _cores(self) -> list[NodeSchedule]:
+        """The cores of this run, with what other runs have promised on them."""
+        cores, book = cores_of(self._options.machine.platform()), self._options.book
+        return cores if book is None else book.cores(cores, time.time() - self._now())
+
+    def _on_news(self, file: int) -> None:
+        """Other promised runs have begun, ended, or given a core back."""
+        assert self._options.book is not None
+        drain_news(file)
+        self._options.book.read()
+        if self._session is not None:
+            self._session.look_again()
+
+    @contextmanager
+    def _book_watched(self) -> Iterator[None]:
+        """Hear of other promised runs within this context."""
+        if self._options.book is None:
+            yield
+            return
+        loop, file = asyncio.get_running_loop(), self._options.book.watch()
+        self._options.book.read()
+        loop.add_reader(file, self._on_news, file)
+        try:
+            yield
+        finally:
+            loop.remove_reader(file)
+            os.close(file)
 
     def _run_pass(
         self,
@@ -211,7 +264,9 @@ class WorkflowRun:
         incarnation = options.start + PASS_STEP * (self._passes - 1)
         session = Session(
             kernel,
-            SessionSettings(options.machine, options.strategy, options.runner, incarnation),
+            SessionSettings(
+                options.machine, options.strategy, options.runner, incarnation, options.book
+            ),
             SessionFiles(
                 directory.depot,
                 directory.store,
@@ -224,6 +279,7 @@ class WorkflowRun:
             self._emit,
         )
         stack.callback(session.close)
+        self._session = session
         housekeeping = Housekeeping(
             known.workflow,
             self._publisher,
@@ -242,9 +298,10 @@ class WorkflowRun:
         try:
             if self._interrupts:
                 self._pass.interrupt(again=False)
-            await self._pass.run(self._client(kernel, session, prepared, known))
+            with self._book_watched():
+                await self._pass.run(self._client(kernel, session, prepared, known))
         finally:
-            self._pass = None
+            self._pass = self._session = None
             session.stop()
             self._messages += session.messages
             self._store_calls += session.store_calls
@@ -256,7 +313,11 @@ class WorkflowRun:
         options, remaining = self._options, known.workflow
         node_ids = options.machine.node_ids
         located = located_files(remaining, [prepared.held.get(node, {}) for node in node_ids])
-        plan = options.strategy.plan(known.for_planning(), options.machine.platform(), located, 0)
+        platform = options.machine.platform()
+        if self._promises is not None and self._promises.made is not None:
+            plan = self._promises.plan_for(remaining)
+        else:
+            plan = options.strategy.plan(known.for_planning(), platform, located, 0)
         specs = task_specs(
             known,
             plan,
@@ -268,6 +329,8 @@ class WorkflowRun:
         )
         for node, message in files_ahead(remaining, plan, node_ids, prepared.digests).items():
             session.send(node, message)
+        for node, promises in promises_to_keep(remaining, plan, node_ids).items():
+            session.send(node, promises)
         return Client(
             session.client(), session.homes(), list(specs), {}, session.send, kernel, self._emit
         )
@@ -313,6 +376,9 @@ class WorkflowRun:
     # --- events ----------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> None:
+        self._keep_promises(now)
+        if self._options.book is not None:
+            self._options.book.flush()
         self._tell()
         self._listener.on_tick(now)
 
@@ -321,11 +387,23 @@ class WorkflowRun:
         for sink in self._listener.sinks:
             sink(events)
 
+    def _keep_promises(self, now: float) -> None:
+        """Tell nodes of new promises, if one was broken."""
+        if self._promises is None or self._session is None:
+            return
+        if self._promises.look(now) is not None:
+            plan = self._promises.plan_for(self._workflow)
+            node_ids = self._options.machine.node_ids
+            for node, made in promises_to_keep(self._workflow, plan, node_ids).items():
+                self._session.send(node, made)
+
     def _emit(self, event: Event) -> None:
         self._untold.append(event)
         if len(self._untold) >= EVENTS_UNTOLD_MAX:
             self._tell()
         self._history.add(event)
+        if self._promises is not None:
+            self._promises.add(event)
         if type(event) is TaskFinished:
             self._finished[event.task] = event.state
             self._latest_seconds = event.at

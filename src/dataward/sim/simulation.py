@@ -22,7 +22,7 @@ from dataward.model.platform import Placement, Platform
 from dataward.model.replay import as_replayed
 from dataward.model.seeds import seeded
 from dataward.model.workflow import FileId, TaskId, Workflow
-from dataward.node.client import Client, files_ahead, task_specs
+from dataward.node.client import Client, files_ahead, promises_to_keep, task_specs
 from dataward.node.homes import Homes
 from dataward.node.node import Node
 from dataward.node.store_client import StoreClient
@@ -188,7 +188,9 @@ class Simulation:
             self.kernel.call_at(removal.at_seconds, self.remove, removal.task)
         client = self._client(plan, placed, nodes)
         for node, message in files_ahead(self.workflow, plan, nodes).items():
-            self._send(node, message)
+            self.send(node, message)
+        for node, promises in promises_to_keep(self.workflow, plan, nodes).items():
+            self.send(node, promises)
         await client.submit()
         pause = self.strategy.settings.validation_seconds
         self.kernel.spawn(client.watch(pause), "client")
@@ -237,9 +239,9 @@ class Simulation:
         client = StoreClient(store, self.kernel, seeded(self.seed, CLIENT), settings)
         random = seeded(self.seed, CLIENT, "homes")
         homes = Homes(CLIENT, self.census.view_of(CLIENT), random, client, self.strategy.home)
-        return Client(client, homes, list(specs), placed, self._send, self.kernel, self.emit)
+        return Client(client, homes, list(specs), placed, self.send, self.kernel, self.emit)
 
-    def _send(self, node: NodeId, message: Message) -> None:
+    def send(self, node: NodeId, message: Message) -> None:
         """Send a message from the client to a node."""
         self.traffic.messages += 1
         for delay in self.interference.delivery_delays(CLIENT, node):

@@ -124,6 +124,17 @@ local function set_keepers(keys, args)
   return write_run(keys[1], run)
 end
 
+-- name, promise
+local function set_promise(keys, args)
+  local packed = redis.call("HGET", keys[1] .. "runs", args[1])
+  if not packed then
+    return packed
+  end
+  local run = cmsgpack.unpack(packed)
+  run.promise = cmsgpack.unpack(args[2])
+  return write_run(keys[1], run)
+end
+
 -- name
 local function drop_run(keys, args)
   if redis.call("HDEL", keys[1] .. "runs", args[1]) > 0 then

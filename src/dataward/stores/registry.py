@@ -15,7 +15,7 @@ import msgspec
 
 from dataward.errors import FormatError, SettingError
 from dataward.model.ids import NodeId
-from dataward.model.members import RUN_NAME, ClusterRun, Member, RunState
+from dataward.model.members import RUN_NAME, ClusterRun, Member, RunPromise, RunState
 from dataward.stores.connection import Connection
 from dataward.stores.server_functions import ServerFunctions
 
@@ -123,6 +123,10 @@ class Registry:
         """The run with other keepers; None if it is not known."""
         return _run(await self._call("set_keepers", name, msgspec.msgpack.encode(keepers)))
 
+    async def set_promise(self, name: str, promise: RunPromise) -> ClusterRun | None:
+        """The run with another promise; None if it is not known."""
+        return _run(await self._call("set_promise", name, msgspec.msgpack.encode(promise)))
+
     async def drop_run(self, name: str) -> None:
         await self._call("drop_run", name)
 
@@ -195,7 +199,7 @@ def library() -> ServerFunctions:
     rules = (files("dataward.stores") / "registry.lua").read_text("utf-8")
     functions = (
         *("renew", "leave", "drop", "members", "next_incarnation"),
-        *("add_run", "end_run", "set_keepers", "drop_run", "look"),
+        *("add_run", "end_run", "set_keepers", "set_promise", "drop_run", "look"),
     )
     return ServerFunctions("registry", rules, {each: f"callback={each}" for each in functions})
 

@@ -85,6 +85,15 @@ class TaskRecord:
             self.required.pop(parent, None)
         self.waiting_for = 0
 
+    def forget_contents_of_inputs(self) -> None:
+        """Keep only where the inputs were: the task has ended.
+
+        Should it run again, its node asks the producers what they wrote.
+        """
+        for file, copy in self.input_copies.items():
+            if copy.size_bytes >= 0 or copy.digest:
+                self.input_copies[file] = Copy(file, copy.node)
+
     def known_copies(self) -> tuple[Copy, ...]:
         """Where each output is; one that nobody has is NOWHERE."""
         return tuple(

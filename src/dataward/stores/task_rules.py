@@ -118,6 +118,7 @@ class TaskRules:
             record.attempts[op.attempt] = AttemptRecord(op.node, incarnation, TaskState.STAGE_IN)
             record.hold(op.node)
             record.settle(now, self.counts)
+            self._begun.pop(op.attempt, None)  # so that it goes to the end: oldest first
             self._begun[op.attempt] = (op.task, now)
             self.outboxes.empty(op.task)  # the node that begins it took it from a queue
         return Begun(
@@ -180,6 +181,7 @@ class TaskRules:
         record.winner = op.attempt
         self._begun.pop(op.attempt, None)
         record.attempts.clear()
+        record.forget_contents_of_inputs()
         record.written = {output.id: output for output in op.outputs}
         record.was_recalled = op.recalled
         record.copies = {
@@ -229,6 +231,7 @@ class TaskRules:
         # Otherwise a late `Delivered` for the previous end would clear this outbox.
         record.generation += 1
         record.attempts.clear()
+        record.forget_contents_of_inputs()
         self.outboxes.fill(record.spec.id, now)
 
     def _remove(self, op: Remove, now: float) -> Answer:
@@ -295,7 +298,8 @@ class TaskRules:
         known = record.notices.get(op.parent, 0)
         if op.generation >= known:
             for copy in op.copies:
-                record.input_copies[copy.file] = copy
+                is_over = record.state in FINAL
+                record.input_copies[copy.file] = Copy(copy.file, copy.node) if is_over else copy
         if op.generation > known:
             record.notices[op.parent] = op.generation
             if known < record.required.get(op.parent, 1) <= op.generation:

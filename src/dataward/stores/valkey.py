@@ -16,10 +16,9 @@ from valkey.exceptions import ResponseError
 
 from dataward.errors import SettingError
 from dataward.model.answers import Answer
-from dataward.model.estimate import GUESS
-from dataward.model.operations import Operation, Submit, TaskSpec, shard_of
-from dataward.model.workflow import TaskId
+from dataward.model.operations import Operation, shard_of
 from dataward.stores.connection import SLOTS, Connection
+from dataward.stores.packed_operations import Run, runs_of
 from dataward.stores.server_functions import ServerFunctions
 
 # Longer calls are cut in pieces: a server does nothing else while it applies one.
@@ -29,30 +28,13 @@ OPERATIONS_MAX = 500
 ERASED_MAX = 500
 
 
-class PackedSubmit(msgspec.Struct, frozen=True, tag="Submit"):
-    """A `Submit` as the server reads it: the spec is a string, which comes back as it was.
-
-    Beside it is what the rules need of it, so that the server does not have to read it. ``about``
-    is the part of a `Standing` that never changes, as it will be answered.
-    """
-
-    task: TaskId
-    spec: msgspec.Raw
-    again: bool
-    about: msgspec.Raw
-    places: tuple[int, int, int, int]  # of the spec's children, inputs and outputs, and their end
-    parents: int
-    retries: int
-    backups_max: int
-
-
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one call asks of one shard; ``now`` only if the clock is not the server's."""
 
     shards: int
     seen_epoch: int
     seen_run: str
-    operations: list[Operation | PackedSubmit]
+    runs: list[Run]
     now: float | None = None
 
 
@@ -134,8 +116,7 @@ class ValkeyStore:
 
     async def _call_once(self, shard: int, operations: list[Operation]) -> list[Answer]:
         now = self._clock() if self._clock is not None else None
-        packed = [self._packed(op) if type(op) is Submit else op for op in operations]
-        asked = Asked(self.shard_count, *self._seen[shard], packed, now)
+        asked = Asked(self.shard_count, *self._seen[shard], runs_of(operations), now)
         try:
             answer = await library().call(
                 self._connection, "apply", self._tags[shard], self._encode(asked)
@@ -149,36 +130,6 @@ class ValkeyStore:
             self._seen[shard] = (reply.epoch, reply.run)
         return reply.answers
 
-    def _packed(self, op: Submit) -> PackedSubmit:
-        spec = op.spec
-        is_known = spec.estimated_seconds > 0
-        about = (
-            spec.preferred,
-            _short(spec.priority),
-            _short(spec.estimated_seconds if is_known else GUESS.seconds),
-            _short(spec.estimated_spread if is_known else GUESS.spread),
-            spec.type,
-        )
-        packed = self._encode(spec)
-        return PackedSubmit(
-            spec.id,
-            _as_string(packed),
-            op.again,
-            _as_string(self._encode(about)[1:]),  # without the byte that says that five follow
-            self._places(spec, packed),
-            len(spec.parents),
-            spec.retries,
-            spec.backups_max,
-        )
-
-    def _places(self, spec: TaskSpec, packed: bytes) -> tuple[int, int, int, int]:
-        encode = self._encode
-        head = 1 if packed[0] < 0xDC else 3  # what says how many fields there are
-        children = head + len(encode((spec.id, spec.type, spec.parents))) - 1
-        inputs = children + len(encode(spec.children))
-        outputs = inputs + len(encode(spec.inputs))
-        return children, inputs, outputs, outputs + len(encode(spec.outputs))
-
     def _explain(self, error: ResponseError) -> None:
         said = str(error)
         if said.startswith("SHARDS"):
@@ -186,16 +137,6 @@ class ValkeyStore:
                 f"this store has {said.split()[1]} shards, "
                 f"so it cannot be opened with {self.shard_count}"
             ) from error
-
-
-def _as_string(packed: bytes) -> msgspec.Raw:
-    """As msgpack's str: the server's own reader of msgpack does not know its bin."""
-    return msgspec.Raw(b"\xdb" + len(packed).to_bytes(4, "big") + packed)
-
-
-def _short(number: float) -> float:
-    """The same number, as an int if it is whole: most take one byte then, and not nine."""
-    return number if number % 1 else int(number)
 
 
 def tag_of(name: str, index: int, shards: int) -> str:

@@ -17,6 +17,7 @@ from dataward.node.settings import NodeSettings, Precedence
 from dataward.plan.adage import Plan, lone_node_plan
 from dataward.plan.ahead import ahead_of_readers
 from dataward.plan.costs import Costs, costs_of
+from dataward.plan.exchanges import with_fewer_moves
 from dataward.plan.heft import upward_ranks
 from dataward.plan.kinds import kinds_of
 from dataward.plan.latest_starts import latest_starts
@@ -38,7 +39,7 @@ def links_by_slack(
     if len(platform.machines) == 1:
         return lone_node_plan(workflow, platform.machines[0].cores)
     costs = costs_of(workflow, platform, located)
-    schedule = shorter_schedule(costs, platform)
+    schedule = with_fewer_moves(costs, platform, shorter_schedule(costs, platform))
     return Plan(
         latest_starts(costs, schedule),
         schedule.nodes,

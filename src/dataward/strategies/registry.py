@@ -7,6 +7,7 @@ from dataward.strategies.cloudkon import CLOUDKON
 from dataward.strategies.cpfl import CPFL
 from dataward.strategies.data_diffusion import DATA_DIFFUSION
 from dataward.strategies.dataward import DATAWARD
+from dataward.strategies.peercomp import PEERCOMP
 from dataward.strategies.sparrow import SPARROW
 from dataward.strategies.storage_affinity import STORAGE_AFFINITY
 from dataward.strategies.strategy import Strategy
@@ -16,9 +17,10 @@ from dataward.strategies.workqueue import WORKQUEUE
 ALL = (
     DATAWARD, *adage.ALL, *matrix.ALL, *static.ALL, CPFL,
     ALBATROSS, WORKQUEUE, CLOUDKON, SPARROW, WORKER_CENTRIC,
-    STORAGE_AFFINITY, DATA_DIFFUSION,
+    STORAGE_AFFINITY, DATA_DIFFUSION, PEERCOMP,
 )  # fmt: skip
 DEFAULT = "dataward"
+KEEPING = PEERCOMP.name  # the strategy that keeps promises
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in ALL}
 
 
@@ -32,10 +34,14 @@ def strategies_named(names: str) -> list[Strategy]:
     return found
 
 
+def check_keeping(name: str) -> None:
+    """Raise SettingError if the strategy of that name keeps no promises."""
+    if name != KEEPING:
+        raise SettingError(f"a deadline is kept by --strategy {KEEPING}, which is then the default")
+
+
 def strategy_named(name: str) -> Strategy:
     """The strategy of that name. Raises a SettingError that lists all names."""
-    if name == "peercomp":  # it admits many workflows, and schedules none by itself
-        raise SettingError("PeerComp's deadlines have a command of their own: dataward deadlines")
     if name not in STRATEGIES:
         raise SettingError(f"no strategy is called {name!r}; there are {', '.join(STRATEGIES)}")
     return STRATEGIES[name]

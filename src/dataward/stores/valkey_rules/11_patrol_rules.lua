@@ -2,6 +2,7 @@
 -- what else got stuck. Leases, full outboxes and attempts are each kept in the order in which they
 -- come due, so nobody scans.
 
+do
 local PATROL_HOLD_SECONDS = 5.0 -- how long what one patrol was given is given to no other
 local SUSPECTS_MAX = 16 -- old attempts in the answer to one patrol
 
@@ -12,26 +13,22 @@ local function is_recount_due()
   return shard.restored > shard.recounted_restored
 end
 
+-- ``orphans`` are packed.
 local function findings(index, orphans, undelivered, suspects, is_due)
-  return answer(
-    "Findings", index, orphans, undelivered, suspects, shard.epoch, is_due, shard.restored
-  )
+  return array_start(8) .. pack("Findings", index) .. packed_array(orphans)
+    .. pack(undelivered, suspects, shard.epoch, is_due, shard.restored)
 end
 
 -- --- dead nodes ----------------------------------------------------------------------------------
 
 local function orphans_of(node, stays)
-  local entries, tickets = {}, {}
-  for i, stay in ipairs(stays) do
-    entries[i], tickets[i] = stay.entry, stay.ticket
-  end
-  return { node.id, node.incarnation, entries, tickets }
+  return array_start(4) .. pack(node.id, node.incarnation) .. entries_and_tickets(stays)
 end
 
 -- The tasks that nodes hold, or have queued, whose leases have run out: these are dead now. A node
 -- with neither is left as it is.
 local function find_orphans(op, now)
-  local found, room, leases = {}, op.limit, key("leases")
+  local found, room, leases = {}, op.limit, keys.leases
   while room > 0 do
     local first = call("ZRANGE", leases, 0, 0, "WITHSCORES")
     if not first[1] or tonumber(first[2]) >= now then
@@ -73,12 +70,11 @@ function rules.TakeOver(op, now)
   end
   fence(record, op.node, op.incarnation)
   if not has_attempt_of(record, op.node) then
-    for i, node in ipairs(record.holders) do
-      if node == op.node then
-        table.remove(record.holders, i)
-        break
-      end
+    local others = {}
+    for _, node in ipairs(holders_of(record)) do
+      others[#others + 1] = node ~= op.node and packed_string(node) or nil
     end
+    record.holders = concat(others)
   end
   settle(record, now)
   see_it_placed(record, now)
@@ -99,7 +95,7 @@ local function find_undelivered(op, now)
       record.id,
       record.generation,
       record.state,
-      FINAL[record.state] and 0 or record.placement,
+      FINAL[record.state] and 0 or record.placement or 0,
       unpack_all(children_of(record)),
       known_copies(record),
       record.state == "complete" and record.winner or NOBODY,
@@ -112,17 +108,17 @@ end
 local function find_suspects(op, now)
   local found = {}
   while #found < SUSPECTS_MAX do
-    local name = call("ZRANGE", key("begun"), 0, 0)[1]
+    local name = first_member(keys.begun)
     if not name then
       break
     end
-    local task, since = unpack_all(call("HGET", key("begun_of"), name))
+    local task, since = unpack_all(find_field(keys.begun_of, name))
     if since + op.suspect_seconds > now then
       break
     end
     forget_begun(name)
     local record = find_task(task)
-    local attempt = record and record.attempts[name]
+    local attempt = record and find_attempt(record, name)
     if attempt then
       note_begun(name, task, now)
       found[#found + 1] = { task, name, attempt[1], attempt[2] }
@@ -151,4 +147,6 @@ end
 
 function rules.Tally(op)
   return answer("Tallied", op.shard, shard.counts, shard.epoch)
+end
+
 end

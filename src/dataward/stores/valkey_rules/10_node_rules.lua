@@ -1,20 +1,12 @@
 -- A shard's rules about nodes (stores/node_rules.py): their leases, their queues, and the tasks they
 -- hold.
 
-local TICKETS = 2 ^ 40 -- of one epoch
-
--- A ticket that was never given out before, not even one that the shard forgot giving.
-local function next_ticket()
-  shard.tickets = shard.tickets + 1
-  return shard.epoch * TICKETS + shard.tickets
-end
-
 -- A renewal does not move the node's entry; a patrol that comes upon the entry does.
 local function list_lease(node)
   local due = math.max(node.lease_until, node.patrolled_until)
   if due < node.listed_until then
     node.listed_until = due
-    call("ZADD", key("leases"), due, node.id)
+    call("ZADD", keys.leases, due, node.id)
   end
 end
 
@@ -49,19 +41,25 @@ end
 
 function rules.Enqueue(op, now)
   local node = node_of_id(op.node)
-  for _, entry in ipairs(op.entries) do
-    enqueue(node, entry, next_ticket())
+  for _, stay in ipairs(new_stays(op.entries)) do
+    enqueue(node, stay)
   end
   list_lease(node)
   return membership(node, now)
 end
 
-local function claimed(node, is_still_current, stays)
+-- Two arrays, packed.
+local function entries_and_tickets(stays)
   local entries, tickets = {}, {}
   for i, stay in ipairs(stays) do
-    entries[i], tickets[i] = stay.entry, stay.ticket
+    entries[i], tickets[i] = stay.entry, packed_number(stay.ticket)
   end
-  return answer("Claimed", node.id, is_still_current, entries, tickets, node.queued)
+  return packed_array(entries) .. packed_array(tickets)
+end
+
+local function claimed(node, is_still_current, stays)
+  return array_start(6) .. packed_string("Claimed") .. packed_string(node.id)
+    .. packed_flag(is_still_current) .. entries_and_tickets(stays) .. packed_number(node.queued)
 end
 
 function rules.Claim(op)
@@ -88,8 +86,8 @@ end
 function rules.LetGo(op, now)
   local node = node_of_id(op.node)
   if op.incarnation == node.incarnation then
-    for _, stay in ipairs(op.tasks) do
-      let_go(node, stay[1], stay[2])
+    for i = 1, #op.stays, 2 do
+      let_go(node, op.stays[i], op.stays[i + 1])
     end
   end
   return membership(node, now, op.incarnation)
@@ -101,14 +99,9 @@ function rules.Restate(op)
     return claimed(node, false, {})
   end
   local stays, by_task = {}, {}
-  for _, entry in ipairs(op.entries) do
-    local stay = by_task[entry[2]]
-    if not stay then
-      stay = { task = entry[2] }
-      by_task[entry[2]] = stay
-      stays[#stays + 1] = stay
-    end
-    stay.entry, stay.ticket = entry, next_ticket()
+  for _, stay in ipairs(new_stays(op.entries)) do
+    by_task[stay.task] = by_task[stay.task] or #stays + 1
+    stays[by_task[stay.task]] = stay
   end
   hold_only(node, stays)
   list_lease(node)

@@ -1,31 +1,33 @@
 -- A shard's full outboxes (stores/outboxes.py): the tasks about which some node still has to say
 -- something. {tag}full and {tag}given have them in the order they came in; the task's record says in
--- which of the two it is (``outbox``) and since or until when (``outbox_at``).
+-- which of the two it is (``is_given``) and since or until when (``outbox_at``).
 
 local function is_in_outbox(record)
-  return record.outbox ~= nil
+  return record.outbox_at ~= nil
 end
 
 -- Nothing is left to say about the task; maybe nothing was.
 local function empty_outbox(record)
-  if record.outbox then
-    call("ZREM", key(record.outbox), record.id)
-    record.outbox, record.outbox_at = nil, nil
+  if record.outbox_at then
+    later("ZREM", record.is_given and keys.given or keys.full, record.id)
+    record.is_given, record.outbox_at = nil, nil
   end
 end
 
-local function put_in_outbox(record, outbox, at)
+local function fill_outbox(record, now)
   empty_outbox(record)
-  call("ZADD", key(outbox), next_place(), record.id)
-  record.outbox, record.outbox_at = outbox, at
+  later("ZADD", keys.full, next_place(), record.id)
+  record.outbox_at = now
 end
 
-local function fill_outbox(record, now)
-  put_in_outbox(record, "full", now)
+local function give(record, until_when)
+  empty_outbox(record)
+  later("ZADD", keys.given, next_place(), record.id)
+  record.is_given, record.outbox_at = true, until_when
 end
 
 local function oldest_in(outbox)
-  local first = call("ZRANGE", key(outbox), 0, 0)[1]
+  local first = first_member(keys[outbox])
   return first and find_task(first)
 end
 
@@ -45,6 +47,6 @@ local function give_next(now, stale_seconds, hold_seconds)
   if due > now or not task then
     return nil
   end
-  put_in_outbox(task, "given", now + hold_seconds)
+  give(task, now + hold_seconds)
   return task
 end

@@ -1,5 +1,6 @@
 -- A shard's rules about tasks (stores/task_rules.py): from submission to commit, and everything that
--- can go wrong. Each rule takes an operation and the time, and returns the packed answer.
+-- can go wrong. Each rule takes an operation and the time, and returns the packed answer, a long one
+-- in several pieces.
 
 local TRIM_TASKS = 1000 -- this many names of forgotten tasks may stay listed
 local TRIM_AT_ONCE = 100 -- so many are dropped when a task is forgotten
@@ -24,25 +25,25 @@ local function refused(task, reason, state)
 end
 
 local function standing(record, granted, files, wants_children)
-  local is_in_vain = IN_VAIN[record.state]
-  local head = pack("Standing", record.id, record.state, record.generation)
-  local tail = pack(
-    granted or false, record.backups < record.backups_max, count_attempts(record),
-    record.placement
-  )
-  if not (is_in_vain or files or wants_children) then
-    return array_start(13) .. head .. record.about .. tail
+  local id, state, generation = record.id, record.state, record.generation
+  local is_in_vain, placement = IN_VAIN[state], record.placement or 0
+  local is_long = is_in_vain or files or wants_children
+  local usual = array_start(files and 18 or is_long and 15 or 13) .. "\168Standing"
+    .. (starts[#id] or long_start(#id)) .. id .. starts[#state] .. state
+    .. (numbers[generation] or pack(generation)) .. record.about .. (granted and TRUE or FALSE)
+    .. ((record.backups or 0) < record.backups_max and TRUE or FALSE)
+    .. packed_number(count_attempts(record)) .. (numbers[placement] or pack(placement))
+  if not is_long then
+    return usual
   end
   local children, inputs = parts_of_spec(record)
-  tail = tail
-    .. ((is_in_vain or wants_children) and children or EMPTY_ARRAY)
-    .. pack(record.state == "removed" and record.holders or {})
+  local names = ((is_in_vain or wants_children) and children or EMPTY_ARRAY)
+    .. pack(state == "removed" and holders_of(record) or {})
   if not files then
-    return array_start(15) .. head .. record.about .. tail
+    return usual .. names
   end
   local _, input_copies = all_heard(record)
-  return array_start(18)
-    .. head .. record.about .. tail .. pack(known_copies(record)) .. inputs .. input_copies
+  return usual, names, pack(known_copies(record)), inputs .. input_copies
 end
 
 -- The only place where a task fails or is removed, which nothing takes back.
@@ -50,7 +51,8 @@ local function end_in_vain(record, final, now)
   move(record, final)
   -- Otherwise a late `Delivered` for the previous end would clear this outbox.
   record.generation = record.generation + 1
-  record.attempts = {}
+  end_all_attempts(record)
+  forget_contents_of_inputs(record)
   fill_outbox(record, now)
 end
 
@@ -70,7 +72,7 @@ end
 -- Put a task that is ready again in the outbox, until some node says it is in a queue.
 local function see_it_placed(record, now)
   if record.state == "ready" and not is_in_outbox(record) then
-    record.placement = record.placement + 1
+    record.placement = (record.placement or 0) + 1
     fill_outbox(record, now)
   end
 end
@@ -82,9 +84,10 @@ function rules.Submit(op)
   if not record then
     record = new_task(op)
     tasks[op.task] = record
-    new_specs[op.task] = op.spec
+    specs[op.task] = op.spec
+    later("HSET", keys.specs, op.task, op.spec)
     shard.counts.waiting = shard.counts.waiting + 1
-    call("RPUSH", key("submitted"), op.task)
+    later("RPUSH", keys.submitted, op.task)
     if op.again then
       shard.restored = shard.restored + 1
     end
@@ -95,7 +98,7 @@ end
 
 -- End attempts of the node's earlier incarnations: those no longer run.
 local function forget_past_incarnations(record, node, incarnation)
-  for _, attempt in pairs(record.attempts) do
+  for _, attempt in pairs(attempts_of(record)) do
     if attempt[1] == node and attempt[2] < incarnation then
       fence(record, node, incarnation - 1)
       return
@@ -114,24 +117,25 @@ local function why_not_begin(record, op, incarnation)
   if why then
     return why
   end
-  forget_past_incarnations(record, op.node, incarnation)
-  if has_attempt_of(record, op.node) then
-    return "under way here"
-  end
-  local count = count_attempts(record)
-  if count > 0 and count > record.backups_max then
-    return "enough replicas"
+  if count_attempts(record) > 0 then
+    forget_past_incarnations(record, op.node, incarnation)
+    if has_attempt_of(record, op.node) then
+      return "under way here"
+    end
+    if count_attempts(record) > math.max(record.backups_max, 0) then
+      return "enough replicas"
+    end
   end
 end
 
 local function note_begun(attempt, task, now)
-  call("ZADD", key("begun"), "NX", next_place(), attempt)
-  call("HSET", key("begun_of"), attempt, pack(task, now))
+  later("ZADD", keys.begun, next_place(), attempt)
+  later("HSET", keys.begun_of, attempt, packed_string(task) .. pack(now))
 end
 
 local function forget_begun(attempt)
-  call("ZREM", key("begun"), attempt)
-  call("HDEL", key("begun_of"), attempt)
+  later("ZREM", keys.begun, attempt)
+  later("HDEL", keys.begun_of, attempt)
 end
 
 function rules.Begin(op, now)
@@ -139,21 +143,21 @@ function rules.Begin(op, now)
   if not record then
     return refused(op.task, "unknown", "waiting")
   end
-  if not record.attempts[op.attempt] then
+  if not find_attempt(record, op.attempt) then
     local incarnation = incarnation_of(op.attempt)
     local why = why_not_begin(record, op, incarnation)
     if why then
       return refused(op.task, why, record.state)
     end
-    record.attempts[op.attempt] = { op.node, incarnation, "stage-in" }
+    attempts_of(record)[op.attempt] = { op.node, incarnation, "stage-in" }
     hold(record, op.node)
     settle_record(record)
     note_begun(op.attempt, op.task, now)
     empty_outbox(record) -- the node that begins it took it from a queue
   end
   local notices, copies = all_heard(record)
-  return array_start(5)
-    .. pack("Begun") .. packed_spec(op.task) .. pack(record.generation + 1) .. copies .. notices
+  return array_start(5) .. packed_string("Begun"), packed_spec(op.task),
+    packed_number(record.generation + 1) .. copies, notices
 end
 
 function rules.Advance(op)
@@ -161,7 +165,7 @@ function rules.Advance(op)
   if not record then
     return unknown(op.task)
   end
-  local attempt = record.attempts[op.attempt]
+  local attempt = find_attempt(record, op.attempt)
   if attempt and (PROGRESS[op.state] or 0) > PROGRESS[attempt[3]] then
     attempt[3] = op.state
     settle_record(record)
@@ -170,7 +174,8 @@ function rules.Advance(op)
 end
 
 -- The only place where a task becomes complete; returns where its outputs are. `Reopen` takes it
--- back. The states that the attempt passed through are not noted, as there is no history.
+-- back. The states that the attempt passed through are not noted, as there is no history, nor whether
+-- it was recalled, which no answer tells.
 local function complete(record, op, children, outputs, now)
   hear_of_all_parents(record) -- it ran, so they had finished, even if that was forgotten
   move(record, "complete")
@@ -178,15 +183,29 @@ local function complete(record, op, children, outputs, now)
   record.generation = math.max(record.generation, shard.epoch * GENERATIONS) + 1
   record.winner = op.attempt
   forget_begun(op.attempt)
-  record.attempts = {}
+  end_all_attempts(record)
+  forget_contents_of_inputs(record)
   local copies = keep_outputs(record, op, unpack_all(outputs))
-  record.was_recalled = op.recalled or nil
   if children ~= EMPTY_ARRAY then
     fill_outbox(record, now)
   else
     empty_outbox(record)
   end
   return copies
+end
+
+-- The other nodes that may have the task.
+local function packed_rivals(record, winner)
+  if record.holders == packed_string(winner) then
+    return EMPTY_ARRAY
+  end
+  local rivals = {}
+  for _, node in ipairs(holders_of(record)) do
+    if node ~= winner then
+      rivals[#rivals + 1] = packed_string(node)
+    end
+  end
+  return packed_array(rivals)
 end
 
 function rules.Commit(op, now)
@@ -209,17 +228,9 @@ function rules.Commit(op, now)
     end
     copies = complete(record, op, children, outputs, now)
   end
-  local rivals = {}
-  for _, node in ipairs(record.holders) do
-    if node ~= op.node then
-      rivals[#rivals + 1] = node
-    end
-  end
-  return array_start(6)
-    .. pack("Committed", op.task, record.generation)
-    .. children
-    .. (copies or pack(known_copies(record)))
-    .. pack(rivals)
+  return array_start(6) .. packed_string("Committed") .. packed_string(op.task)
+    .. packed_number(record.generation) .. children
+    .. (copies or pack(known_copies(record))) .. packed_rivals(record, op.node)
 end
 
 local function fail_attempt(record, op, now)
@@ -229,7 +240,7 @@ local function fail_attempt(record, op, now)
   for _ in pairs(record.failures) do
     earlier = earlier + 1
   end
-  local is_final = earlier >= record.retries
+  local is_final = earlier >= retries_of(record)
   record.failures[op.attempt] = is_final
   if is_final then
     record.failed_parent = nil
@@ -248,7 +259,7 @@ function rules.Fail(op, now)
     if FINAL[record.state] then
       return refused(op.task, "finished", record.state)
     end
-    if not record.attempts[op.attempt] then
+    if not find_attempt(record, op.attempt) then
       return refused(op.task, "fenced", record.state)
     end
     fail_attempt(record, op, now)
@@ -257,7 +268,7 @@ function rules.Fail(op, now)
   return array_start(6)
     .. pack("Failing", op.task, is_final)
     .. (is_final and children_of(record) or EMPTY_ARRAY)
-    .. pack(record.generation, is_final and record.holders or {})
+    .. pack(record.generation, is_final and holders_of(record) or {})
 end
 
 function rules.Release(op, now)
@@ -328,7 +339,10 @@ function rules.Notify(op, now)
   end
   local known, required = known_and_required(record, op.parent)
   if op.generation >= known then
-    hear(record, op.parent, op.generation > known and op.generation or 0, op.copies)
+    hear(record, op.parent, op.generation > known and op.generation or 0, op.copies or NONE)
+    if FINAL[record.state] then
+      forget_contents_of_inputs(record)
+    end
   end
   if op.generation > known then
     if known < required and required <= op.generation then
@@ -345,7 +359,7 @@ function rules.Delivered(op)
   if not record then
     return unknown(op.task)
   end
-  local expected = FINAL[record.state] and 0 or record.placement
+  local expected = FINAL[record.state] and 0 or record.placement or 0
   if record.generation == op.generation and op.placement == expected then
     empty_outbox(record)
   end
@@ -353,11 +367,9 @@ function rules.Delivered(op)
 end
 
 local function task_count()
-  local count = call("HLEN", key("tasks"))
-  for id, record in pairs(tasks) do
-    if record and not tasks_as_read[id] then
-      count = count + 1
-    end
+  local count = 0
+  for _, in_state in pairs(shard.counts) do
+    count = count + in_state
   end
   return count
 end
@@ -365,7 +377,8 @@ end
 -- Drop forgotten names from the front of the list, some at once. That is enough: tasks are
 -- forgotten in about the order they were submitted in.
 local function trim_submitted()
-  local submitted = key("submitted")
+  local submitted = keys.submitted
+  flush(submitted)
   local listed = call("LLEN", submitted)
   if listed <= TRIM_TASKS or listed <= 2 * task_count() + TRIM_TASKS then
     return
@@ -390,11 +403,9 @@ function rules.Forget(op)
   end
   empty_outbox(record)
   shard.counts[record.state] = shard.counts[record.state] - 1
-  tasks[op.task], tasks_as_read[op.task] = false, nil
-  new_specs[op.task], new_outputs[op.task] = nil, nil
-  for _, name in ipairs({ "tasks", "specs", "outputs" }) do
-    call("HDEL", key(name), op.task)
-  end
+  tasks[op.task], specs[op.task] = false, nil
+  later("HDEL", keys.specs, op.task)
+  later("HDEL", keys.outputs, op.task)
   if record.is_heard_apart or record.is_spread then
     call("DEL", key("heard", op.task), key("copies", op.task))
   end
@@ -410,12 +421,12 @@ function rules.Replicate(op)
     return unknown(op.task)
   end
   local granted = not FINAL[record.state]
-    and not is_listed(record.holders, op.node)
-    and record.backups < record.backups_max
+    and not is_listed(holders_of(record), op.node)
+    and (record.backups or 0) < record.backups_max
   if granted then
     hold(record, op.source)
     hold(record, op.node)
-    record.backups = record.backups + 1
+    record.backups = (record.backups or 0) + 1
   end
   return standing(record, granted)
 end
@@ -429,10 +440,10 @@ function rules.Reopen(op, now)
     and op.generation == record.generation
     and not IN_VAIN[record.state]
   if is_it and record.state == "complete" then
-    record.winner = NOBODY
+    record.winner = nil
     clear_copies(record)
-    record.holders = {}
-    record.backups = 0
+    record.holders = ""
+    record.backups = nil
     empty_outbox(record)
     move(record, "ready")
     settle(record, now)
@@ -490,7 +501,7 @@ function rules.AddCopies(op)
     local input = key("input", op.task)
     local added = add_copies(input, op.copies)
     if call("HINCRBY", input, "count", added) == added then
-      call("SADD", key("inputs"), op.task)
+      call("SADD", keys.inputs, op.task)
     end
   end
   return about(op.task, false)
@@ -506,7 +517,7 @@ function rules.DropCopies(op)
     local dropped = drop_copies(input, op.copies)
     if call("HINCRBY", input, "count", 0 - dropped) == 0 then
       call("DEL", input)
-      call("SREM", key("inputs"), op.task)
+      call("SREM", keys.inputs, op.task)
     end
   end
   return about(op.task, false)
@@ -518,7 +529,8 @@ end
 
 -- The unfinished tasks of one page. A page may be short: only the cursor -1 is the end.
 function rules.Recount(op)
-  local submitted = key("submitted")
+  local submitted = keys.submitted
+  flush(submitted)
   local last = shard.forgotten + call("LLEN", submitted)
   local start = math.max(op.cursor, shard.forgotten)
   local stop = math.min(start + op.limit, last)
@@ -530,9 +542,9 @@ function rules.Recount(op)
       if record and not FINAL[record.state] then
         local entries = {}
         for parent, generation in pairs(missing(record)) do
-          entries[#entries + 1] = pack(parent, generation)
+          entries[#entries + 1] = packed_string(parent) .. packed_number(generation)
         end
-        found[#found + 1] = "\146" .. pack(id) .. packed_map(entries)
+        found[#found + 1] = array_start(2) .. packed_string(id) .. packed_map(entries)
       end
     end
   end

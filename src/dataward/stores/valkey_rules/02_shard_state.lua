@@ -3,10 +3,11 @@
 -- One logical shard is one hash tag, so all its keys are on one server. Records are packed strings
 -- in three hashes (tasks, specs, nodes). A call reads each record once, changes it in memory, and
 -- writes the changed ones when all its operations have been applied; no other call comes between.
+-- Other keys are written when a command has gathered the arguments of many operations.
 --
 --   {tag}            the shard's own numbers
---   {tag}tasks       task -> what changes about it (task_record)
---   {tag}specs       task -> its TaskSpec, as it was submitted
+--   {tag}tasks       task -> what changes about it (task_record); all about one that is done with
+--   {tag}specs       task -> its TaskSpec, as it was submitted, unless its record has it
 --   {tag}outputs     task -> its files as last committed, if they are many
 --   {tag}submitted   list of tasks, in the order they were submitted in
 --   {tag}heard:T     what task T heard of its parents, and where their files are, if that is long
@@ -26,18 +27,40 @@ local this_run -- the run id of this server process, asked for once
 local prefix -- "{tag}"
 local shard -- the shard's own numbers
 local shard_as_read
+local keys -- of what the shard has once, by name
 local tasks, tasks_as_read -- records by id; false if there is none
 local nodes, nodes_as_read
-local new_specs, new_outputs -- packed strings still to be written
+local specs -- as far as this call has read or written them, by task
+local pending -- commands that this call has yet to call, one for each key, with their arguments
 
 local function key(name, id)
-  return prefix .. name .. (id and ":" .. id or "")
+  return prefix .. name .. ":" .. id
+end
+
+local KEYS_OF_A_SHARD = {
+  "tasks", "specs", "outputs", "submitted", "inputs", "full", "given", "begun", "begun_of", "nodes",
+  "leases",
+}
+
+local function set_keys(tag)
+  prefix, keys = tag, {}
+  for _, name in ipairs(KEYS_OF_A_SHARD) do
+    keys[name] = prefix .. name
+  end
 end
 
 -- Numbers that only grow: whatever must stay in the order it came in has one of them as its score.
 local function next_place()
   shard.places = shard.places + 1
   return shard.places
+end
+
+local TICKETS = 2 ^ 40 -- of one epoch
+
+-- A ticket that was never given out before, not even one that the shard forgot giving.
+local function next_ticket()
+  shard.tickets = shard.tickets + 1
+  return shard.epoch * TICKETS + shard.tickets
 end
 
 local function run_of_this_server()
@@ -101,9 +124,19 @@ local function read_shard(shards)
   }
 end
 
+-- --- many at once --------------------------------------------------------------------------------
+
+-- Have a command take these arguments after its key, a thousand at a time.
+local function call_with(command, its_key, arguments)
+  for first = 1, #arguments, ARGUMENTS_MAX do
+    local last = math.min(first + ARGUMENTS_MAX - 1, #arguments)
+    call(command, its_key, unpack(arguments, first, last))
+  end
+end
+
 -- The values of many fields of a hash; false for each that is not there.
 local function read_fields(hash, fields)
-  if #fields <= ARGUMENTS_MAX then
+  if #fields > 0 and #fields <= ARGUMENTS_MAX then
     return call("HMGET", hash, unpack(fields))
   end
   local values = {}
@@ -118,51 +151,45 @@ end
 
 -- Write many fields of a hash, each before its value.
 local function write_fields(hash, pairs_in_row)
-  for first = 1, #pairs_in_row, ARGUMENTS_MAX do
-    local last = math.min(first + ARGUMENTS_MAX - 1, #pairs_in_row)
-    call("HSET", hash, unpack(pairs_in_row, first, last))
+  call_with("HSET", hash, pairs_in_row)
+end
+
+-- Call the command that waits for a key, if one does.
+local function flush(its_key)
+  local waiting = pending[its_key]
+  if waiting then
+    pending[its_key] = nil
+    call_with(waiting.command, its_key, waiting)
   end
 end
 
--- Read the records of all tasks that the operations are about, many at once.
-local function read_tasks(operations, unpack_record)
-  local ids = {}
-  for _, op in ipairs(operations) do
-    if op.task and tasks[op.task] == nil then
-      tasks[op.task] = false
-      ids[#ids + 1] = op.task
-    end
+-- Call a command with these arguments later, together with others of its kind: when all operations
+-- have been applied, or before another command is to change the key. Whoever reads it flushes first.
+local function later(command, its_key, first, second)
+  local waiting = pending[its_key]
+  if not waiting or waiting.command ~= command then
+    flush(its_key)
+    waiting = { command = command }
+    pending[its_key] = waiting
   end
-  if #ids == 0 then
-    return
-  end
-  for i, packed in ipairs(read_fields(key("tasks"), ids)) do
-    if packed then
-      tasks[ids[i]] = unpack_record(ids[i], packed)
-      tasks_as_read[ids[i]] = packed
-    end
+  local count = #waiting
+  waiting[count + 1], waiting[count + 2] = first, second
+end
+
+local function flush_all()
+  for its_key in pairs(pending) do
+    flush(its_key)
   end
 end
 
-local function write_changed(name, records, as_read, pack_record)
-  local values = {}
-  for id, record in pairs(records) do
-    local packed = record and pack_record(record)
-    if packed and packed ~= as_read[id] then
-      values[#values + 1] = id
-      values[#values + 1] = packed
-    end
-  end
-  write_fields(key(name), values)
+local function first_member(set)
+  flush(set)
+  return call("ZRANGE", set, 0, 0)[1]
 end
 
-local function write_new(name, packed_by_id)
-  local values = {}
-  for id, packed in pairs(packed_by_id) do
-    values[#values + 1] = id
-    values[#values + 1] = packed
-  end
-  write_fields(key(name), values)
+local function find_field(hash, field)
+  flush(hash)
+  return call("HGET", hash, field)
 end
 
 local function write_shard()

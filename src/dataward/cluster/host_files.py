@@ -1,0 +1,115 @@
+"""The files of a host: all that is in its depot, what is put there, and how room is made."""
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from secrets import token_hex
+
+from dataward.cluster.leftovers import leftovers
+from dataward.cluster.run_here import RunDirectoryHere
+from dataward.live.depot_disk import Place, clear_incoming
+from dataward.live.digest_index import DigestIndex, believed
+from dataward.live.durability import replace_content
+from dataward.live.kept_files import read_file
+from dataward.live.peer_client import PeerClient
+from dataward.live.sandbox import put_in_depot
+from dataward.live.trees import remove_tree
+from dataward.model.ids import NodeId
+from dataward.world import TransferFailed
+
+log = logging.getLogger(__name__)
+
+DISK_SHARE = 0.95  # of what the disk has, if nobody says how much the depot may hold
+ROOM_SECONDS = 1.0
+ROOM_SHARE = 0.8  # of the capacity: beyond that, what ended runs have left goes
+
+
+class HostFiles:
+    def __init__(self, node: NodeId, depot: Path, capacity_bytes: float) -> None:
+        self.index = DigestIndex()
+        self._node = node
+        self._depot = depot
+        self._given_bytes = capacity_bytes
+        self._room_bytes = inf
+
+    @property
+    def _uploads(self) -> Path:
+        return self._depot / "uploads"
+
+    async def check(self) -> None:
+        """Read every file in the depot again: only what is as its name says counts."""
+        depot = self._depot
+        (self._uploads / "incoming").mkdir(parents=True, exist_ok=True)
+        clear_incoming(self._uploads)
+        directories = [self._uploads, *(path / "files" for path in (depot / "runs").glob("*"))]
+        for place in await asyncio.to_thread(believed, directories):
+            self.index.add(place)
+        free = shutil.disk_usage(depot).free
+        on_disk = DISK_SHARE * (free + self.index.used_bytes)
+        self._room_bytes = min(self._given_bytes, on_disk)
+
+    def new_upload(self) -> str:
+        return f"{self._uploads}/incoming/{token_hex(8)}"
+
+    def take_upload(self, path: str, size_bytes: int, digest: str) -> None:
+        own = put_in_depot(path, str(self._uploads), digest, os.path.basename(path))
+        self.index.add(Place(own, size_bytes, digest, False, os.stat(own).st_mtime_ns))
+
+    def capacity_bytes(self) -> float:
+        return self._room_bytes
+
+    async def keep_room(self, going_on: Collection[str]) -> None:
+        """Let what ended runs have left make room for those that go on."""
+        while True:
+            await asyncio.sleep(ROOM_SECONDS)
+            excess = self.index.used_bytes - ROOM_SHARE * self._room_bytes
+            if excess > 0:
+                await asyncio.to_thread(self._make_room, excess, going_on)
+
+    def _make_room(self, excess_bytes: float, going_on: Collection[str]) -> None:
+        for place in leftovers(self._depot, self.index, set(going_on)):
+            if excess_bytes <= 0:
+                return
+            self.index.discard(place)
+            with suppress(FileNotFoundError):
+                os.unlink(place.path)
+            excess_bytes -= place.size_bytes
+
+    async def fetch_part(self, client: PeerClient, digest: str, holders: Sequence[NodeId]) -> bytes:
+        """A part of a run's description, from here or from one of these hosts."""
+        pause = 0.1
+        while True:
+            place = self.index.find(digest)
+            if place is not None:
+                return Path(place.path).read_bytes()
+            for node in holders:
+                if node == self._node:
+                    continue
+                try:
+                    content = await read_file(client, node, digest)
+                except TransferFailed as error:
+                    log.info("%s", error)
+                    continue
+                self.keep_part(content, digest)
+                return content
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 5.0)
+
+    def keep_part(self, content: bytes, digest: str) -> None:
+        path = Path(self.new_upload())
+        replace_content(path, content)
+        os.chmod(path, 0o444)
+        self.take_upload(str(path), len(content), digest)
+
+    def remove_run(self, name: str) -> None:
+        """Remove all files of a run that is over."""
+        directory = RunDirectoryHere(self._depot, name)
+        if directory.path.is_dir():
+            for place in self.index.places_below(str(directory.files)):
+                self.index.discard(place)
+            remove_tree(directory.path)

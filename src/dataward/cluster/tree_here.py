@@ -1,0 +1,244 @@
+"""The deadline tree at one host: a peer for each slot, and the way of their messages.
+
+The tree is awake only while somebody wants a promise: then every host's peers join it, speak once
+in each period, and a minute and a half after the last wish they leave it again. Nothing is lost by
+that, since what slots have promised is kept without a tree. Whoever wants a promise wakes all hosts
+by a message; every message says until when the tree stays awake.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+
+from dataward.cluster.tree_addresses import address_of, nodes_by_place, place_of
+from dataward.cluster.tree_mail import (
+    TreeLetter,
+    TreeMail,
+    decoded_tree_mail,
+    encoded_tree_mail,
+    letter,
+)
+from dataward.deadlines.group import PERIOD_SECONDS
+from dataward.deadlines.peer import Peer
+from dataward.deadlines.tree_messages import Address, Send
+from dataward.live.peer_client import PeerClient
+from dataward.live.promised_slots import PromisedSlots
+from dataward.live.runner_connection import PendingOrder
+from dataward.model.ids import NodeId
+from dataward.model.members import Member
+
+log = logging.getLogger(__name__)
+
+TREE_PATH = "/tree"
+AWAKE_SECONDS = 90.0  # after the last wish; longer than a booking waits to be confirmed
+AWAKE_SECONDS_MAX = 600.0  # what others say is believed so far ahead
+YOUNG_SECONDS = 4.0  # in which a tree that has just woken finds its shape
+YOUNG_PERIOD_SECONDS = 0.2
+STRANGERS_SECONDS = 2.0  # after which a peer without a place asks others than the first host
+AT_ONCE_MAX = 10_000  # messages that follow from one another within a host; more are lost
+MEETINGS_MAX = 32
+
+
+class TreeHere:
+    """``live`` it in the host's loop; ``follow`` the members whenever they change."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        slots: PromisedSlots,
+        running: Callable[[], list[PendingOrder]],
+        client: PeerClient,
+        on_promises: Callable[[], None],
+    ) -> None:
+        """``on_promises`` is called whenever slots have been booked or freed."""
+        self._node = node
+        self._on_promises = on_promises
+        self._slots = slots
+        self._running = running
+        self._client = client
+        self._random = Random()
+        self.peers: dict[Address, Peer] = {}
+        for slot, role in enumerate(slots.roles):
+            address = address_of(node, slot)
+            self.peers[address] = Peer(address, Random(self._random.random()), role)
+        self._nodes: dict[Address, NodeId] = {}  # by the addresses of their first slots
+        self._present: dict[NodeId, Member] = {}  # that take work
+        self._awake_until = 0.0
+        self._woke_at = 0.0
+        self._is_awake = False
+        self._has_left = False
+        self._woken = asyncio.Event()
+        self._post: dict[NodeId, list[TreeLetter]] = {}
+        self._posting: dict[NodeId, asyncio.Task[None]] = {}
+        self.moved = asyncio.Event()  # set and cleared whenever messages have come
+
+    @property
+    def now(self) -> float:
+        return self._slots.clock()
+
+    @property
+    def owner(self) -> Peer:
+        """The peer that asks for promises in this host's name."""
+        return next(iter(self.peers.values()))
+
+    @property
+    def nodes(self) -> dict[Address, NodeId]:
+        return self._nodes
+
+    def follow(self, members: Sequence[Member]) -> None:
+        before = self._present
+        self._nodes = nodes_by_place(members)
+        self._present = {member.node: member for member in members if not member.draining}
+        gone = [member for node, member in before.items() if node not in self._present]
+        if self._is_awake and gone:
+            lost = {address_of(m.node, slot) for m in gone for slot in range(m.cores)}
+            for peer in self.peers.values():
+                peer.on_lost(lost, self.now)
+
+    # --- awake and asleep ------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Somebody here wants a promise: have the tree awake everywhere."""
+        was_asleep = not self._is_awake
+        self._stay_awake(self.now + AWAKE_SECONDS)
+        if was_asleep:
+            for node in self._present:
+                self._put(node, [])
+
+    async def ready(self) -> None:
+        """Wait until this host has its place in the tree, and most others have had time to."""
+        while self.now < self._woke_at + YOUNG_SECONDS / 2 or self.owner.link is None:
+            await asyncio.sleep(YOUNG_PERIOD_SECONDS)
+
+    def _stay_awake(self, until: float) -> None:
+        if self._has_left:
+            return
+        self._awake_until = max(self._awake_until, min(until, self.now + AWAKE_SECONDS_MAX))
+        if not self._is_awake and self.now < self._awake_until:
+            self._is_awake, self._woke_at = True, self.now
+            self._enter()
+            self._woken.set()
+
+    def _enter(self) -> None:
+        """Join the tree, by way of the host with the lowest address: its first peer begins it."""
+        now = self.now
+        first = min((address_of(node, 0) for node in self._present), default=self.owner.address)
+        for address, peer in self.peers.items():
+            peer.leave_place(now)
+            peer.contacts = []
+            if address == first:
+                peer.found_tree(now)
+            else:
+                peer.meet(first)
+
+    async def live(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self.now < self._awake_until:
+                self._tick()
+                is_young = self.now < self._woke_at + YOUNG_SECONDS
+                await asyncio.sleep(YOUNG_PERIOD_SECONDS if is_young else PERIOD_SECONDS)
+            self._sleep()
+
+    def _tick(self) -> None:
+        now = self.now
+        self._slots.note_running(self._running())
+        self._expire()
+        if now > self._woke_at + STRANGERS_SECONDS:
+            others = sorted(self._present.keys() - {self._node})
+            for node in self._random.sample(others, min(len(others), MEETINGS_MAX)):
+                for peer in self.peers.values():
+                    peer.meet(address_of(node, 0))
+        for peer in list(self.peers.values()):
+            self._deliver(peer.tick(now))
+            if any(one.unreleased for one in peer.submissions.values()):
+                self._stay_awake(now + AWAKE_SECONDS / 3)  # until all that was booked is free
+
+    def _sleep(self) -> None:
+        self._is_awake = False
+        self._expire()
+        for peer in self.peers.values():
+            peer.leave_place(self.now)
+            peer.submissions.clear()
+
+    def _expire(self) -> None:
+        """Free what was booked and is not wanted any more."""
+        freed = [role.expire(self.now) for role in self._slots.roles]
+        if any(freed):
+            self._on_promises()
+
+    @property
+    def is_awake(self) -> bool:
+        return self._is_awake
+
+    async def leave(self) -> None:
+        """Leave on purpose, and do not come back."""
+        if self._is_awake:
+            for peer in self.peers.values():
+                self._deliver(peer.leave(self.now))
+            for peer in self.peers.values():
+                peer.leave_place(self.now)
+        self._has_left, self._awake_until = True, 0.0
+        await asyncio.gather(*self._posting.values(), return_exceptions=True)
+
+    async def close(self) -> None:
+        for task in self._posting.values():
+            task.cancel()
+        await asyncio.gather(*self._posting.values(), return_exceptions=True)
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def take(self, content: bytes) -> None:
+        """Heed what another host has sent. Raises ValueError if it is no mail of the tree."""
+        mail, letters = decoded_tree_mail(content)
+        self._stay_awake(mail.awake_until)
+        if self._is_awake:
+            self._slots.note_running(self._running())
+            self._deliver([Send(to, message) for to, message in letters if to in self.peers])
+
+    def deliver(self, sends: Iterable[Send]) -> None:
+        """Send what a peer of this host has to say."""
+        self._deliver(sends)
+
+    def _deliver(self, sends: Iterable[Send]) -> None:
+        """Give messages to the peers here, and what follows from them; post those to others."""
+        left, before = deque(sends), self._booked()
+        letters: dict[NodeId, list[TreeLetter]] = {}
+        for _ in range(AT_ONCE_MAX):
+            if not left:
+                break
+            to, message = left.popleft()
+            peer = self.peers.get(to)
+            if peer is not None:
+                left.extend(peer.receive(message, self.now))
+                continue
+            node = self._nodes.get(place_of(to))
+            if node is not None:
+                letters.setdefault(node, []).append(letter(to, message))
+        for node, some in letters.items():
+            self._put(node, some)
+        if self._booked() != before:
+            self._on_promises()
+        self.moved.set()
+        self.moved.clear()
+
+    def _booked(self) -> list[int]:
+        return [len(role.queue) for role in self._slots.roles]
+
+    def _put(self, node: NodeId, letters: list[TreeLetter]) -> None:
+        if node == self._node:
+            return
+        self._post.setdefault(node, []).extend(letters)
+        posting = self._posting.get(node)
+        if posting is None or posting.done():
+            self._posting[node] = asyncio.create_task(self._send(node), name=f"tree to {node}")
+
+    async def _send(self, node: NodeId) -> None:
+        """Send what waits for a host, together. What cannot be sent is lost: it is said again."""
+        while node in self._post:
+            letters = tuple(self._post.pop(node))
+            mail = encoded_tree_mail(TreeMail(self._node, self._awake_until, letters))
+            await self._client.leave(node, TREE_PATH, mail)
