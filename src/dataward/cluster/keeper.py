@@ -35,6 +35,7 @@ LOOK_SECONDS = 0.2  # between looks at how far the run is; longer ones later
 LOOK_SHARE = 0.03
 LOOK_SECONDS_MAX = 2.0
 SETTLE_SECONDS = 2.0
+COPY_SECONDS_MAX = 60.0
 COPY_LEASES = 3  # for which copies of results, and nodes that have the only one, are waited for
 UNSETTLED_MAX = 10
 
@@ -159,7 +160,7 @@ class Keeper:
             client.store,
             here.network.send,
             here.node.run_again,
-            COPY_LEASES * self._parts.lease_seconds,
+            min(COPY_LEASES * self._parts.lease_seconds, COPY_SECONDS_MAX),
         )
 
     async def _say_it_ended(self, state: RunState) -> None:
