@@ -212,6 +212,7 @@ class StoredFile(msgspec.Struct, frozen=True):
     owner: str
     written: bool  # by a task that ran here; False if it was fetched
     digest: str = ""
+    kept: bool = False  # put here for the run: the copy that others rely on
 
 
 class Disk(Protocol):

@@ -310,6 +310,16 @@ def test_tasks_are_taken_over_only_from_nodes_that_were_hurt() -> None:
     assert judged(lists, killed(N1, 3.0)) != []
 
 
+def test_tasks_are_taken_over_from_a_node_that_has_not_joined_yet() -> None:
+    lists = a_history()
+    lists[N2].insert(0, NodeJoined(1.2, N2, 1))
+    lists[N1].insert(1, TaskTakenOver(0.6, B, N2, 0))
+
+    assert judged(lists) == []
+    lists[N2][0] = NodeJoined(0.0, N2, 1)
+    assert _matches("taken over from n2", judged(lists)[0])
+
+
 def test_a_node_that_came_back_is_not_given_up_for_what_happened_before() -> None:
     lists = a_history()
     lists[N2].insert(0, NodeJoined(1.4, N2, 2))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import monotonic
 
 from cluster.laptops import laptop_cluster
 from dataward import write_workflow
@@ -58,7 +59,10 @@ class Other:
             connection.close()
 
 
-def watch_over(scene: Callable[[Other, Member, HostWatch], Awaitable[None]]) -> list[Member]:
+def watch_over(
+    scene: Callable[[Other, Member, HostWatch], Awaitable[None]],
+    clock: Callable[[], float] = monotonic,
+) -> list[Member]:
     """The members that a watch has found to be gone in this scene."""
     gone: list[Member] = []
 
@@ -66,7 +70,7 @@ def watch_over(scene: Callable[[Other, Member, HostWatch], Awaitable[None]]) -> 
         async def on_gone(member: Member) -> None:
             gone.append(member)
 
-        other, watch = Other(), HostWatch(NodeId("a"), None, on_gone, answer_seconds=0.5)
+        other, watch = Other(), HostWatch(NodeId("a"), None, on_gone, 0.5, clock)
         member = await other.start()
         watch.follow([member])
         try:
@@ -105,6 +109,18 @@ def test_a_host_whose_lease_ran_out_and_that_is_silent_is_gone() -> None:
         watch.follow([])
 
     assert [member.node for member in watch_over(scene)] == ["b"]
+
+
+def test_a_host_that_was_stopped_itself_asks_again() -> None:
+    times = iter([0.0, 10.0])  # of the first question, which nobody answers: 10 s passed
+
+    async def scene(other: Other, member: Member, watch: HostWatch) -> None:
+        other.is_silent = True
+        watch.follow([])
+        await other.asked.wait()
+        other.is_silent = False
+
+    assert watch_over(scene, lambda: next(times, 10.0)) == []
 
 
 # --- a cluster -----------------------------------------------------------------------------------

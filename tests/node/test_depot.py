@@ -577,6 +577,23 @@ def test_files_found_on_the_disk_are_announced_under_their_producer_or_their_own
     ]
 
 
+def test_an_input_that_was_put_here_for_the_run_is_never_evicted() -> None:
+    world = FakeWorld()
+    world.disk.capacity_bytes = 25
+    world.disk.stored = {
+        FileId("only"): StoredFile(FileId("only"), 10, "only", written=False, kept=True),
+        FileId("copy"): StoredFile(FileId("copy"), 10, "copy", written=False),
+    }
+    world.do(world.depot.recover())
+
+    world.depot.make_room(15)
+
+    assert FileId("only") in world.depot
+    assert FileId("copy") not in world.depot
+    with pytest.raises(DiskFull):
+        world.depot.make_room(16)
+
+
 def test_files_that_go_are_retracted_under_their_producer_or_their_own_name() -> None:
     world = FakeWorld()
     for producer, file in (("", "in"), ("p", "made")):

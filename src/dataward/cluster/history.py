@@ -19,7 +19,7 @@ Reasons are the `Troubles` that the cluster had, and each excuses only what foll
 An event that is there is never excused.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf
 
@@ -86,7 +86,7 @@ def broken_promises(
         reopened.add_all(node, events)
     return [
         *told.problems,
-        *lives.problems(),
+        *lives.problems({task for task, end in final.generations.items() if _epoch(end)}),
         *reopened.problems(),
         *told.missing(final),
         *_problems_of_files(final),
@@ -299,16 +299,26 @@ class _Lives:
         elif isinstance(event, NodeJoined):
             self.joined.setdefault((event.node, event.incarnation), event.at)
 
-    def problems(self) -> Iterator[str]:
+    def problems(self, forgotten: Set[TaskId]) -> Iterator[str]:
+        """``forgotten`` are the tasks whose shard lost writes: these may be queued at two nodes."""
         yield from self._endless()
-        yield from self._side_by_side()
+        yield from self._side_by_side(forgotten)
         for event in self.taken:
-            joined = self.joined.get((event.node, event.incarnation), -inf)
-            if not self.troubles.may_be_given_up(event.node, joined, event.at):
+            if not self._was_gone(event):
                 yield (
                     f"{event.task!r} was taken over from {event.node} at {event.at:.3f} s, though "
                     "nothing had happened to it"
                 )
+
+    def _was_gone(self, event: TaskTakenOver) -> bool:
+        """Whether a node may have been given up: something was done to it, or it was not there yet.
+
+        Tasks are queued for nodes that will soon have heard of the run.
+        """
+        joined = self.joined.get((event.node, event.incarnation), -inf)
+        joins = [at for (node, _), at in self.joined.items() if node == event.node]
+        is_early = bool(joins) and event.at <= min(joins) + SKEW_SECONDS
+        return is_early or self.troubles.may_be_given_up(event.node, joined, event.at)
 
     def _endless(self) -> Iterator[str]:
         for attempt, event in self.began.items():
@@ -321,15 +331,18 @@ class _Lives:
                     "after it began"
                 )
 
-    def _side_by_side(self) -> Iterator[str]:
+    def _side_by_side(self, forgotten: Set[TaskId]) -> Iterator[str]:
         """Attempts that began while another node had the task, and no replica was meant."""
         of_task: dict[tuple[TaskId, int], list[AttemptBegan]] = {}
+        taken = {(event.task, event.node) for event in self.taken}
         for event in self.began.values():
-            if not event.replica:
+            if not event.replica and event.task not in forgotten:
                 of_task.setdefault((event.task, event.generation), []).append(event)
         for (task, _), events in of_task.items():
             events.sort(key=lambda event: event.at)
             for place, later in enumerate(events):
+                if (task, later.node) in taken:
+                    continue  # it had the task, and others were told that it had not
                 alive = [one for one in events[:place] if self._is_alive(one, later.at)]
                 # Two that miss its outputs at the same time may both find a node for a task.
                 if len(alive) >= max(1, self.reopened.get((task, later.generation - 1), 0)):

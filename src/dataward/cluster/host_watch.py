@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 
 import aiohttp
 
@@ -24,6 +25,8 @@ WATCHED = 2  # so that one that is gone with its watcher is noticed too
 CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 5.0  # after a connection that could not be made, but was not refused
 ANSWER_SECONDS = 2.0  # for a member whose lease has run out: perhaps the store was away
+
+LATE_SECONDS = 0.5  # by which a time limit may be late while this process has its turns
 
 OnGone = Callable[[Member], Awaitable[None]]
 
@@ -43,11 +46,13 @@ class HostWatch:
         credentials: Credentials | None,
         on_gone: OnGone,
         answer_seconds: float = ANSWER_SECONDS,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._node = node
         self._credentials = credentials
         self._on_gone = on_gone
         self._answer_seconds = answer_seconds
+        self._clock = clock
         self._watches: dict[Member, asyncio.Task[None]] = {}
         self._questions: set[asyncio.Task[None]] = set()  # to members that are none any more
         self._session: aiohttp.ClientSession | None = None
@@ -97,12 +102,19 @@ class HostWatch:
                 continue  # it broke off: whether the process has ended, the next try will tell
 
     async def _ask(self, member: Member) -> None:
-        """Whether a member has gone whose lease has run out: it has if it does not answer."""
-        try:
-            async with asyncio.timeout(self._answer_seconds), self._connected(member):
-                return
-        except (aiohttp.ClientError, OSError):  # TimeoutError is one
-            await self._on_gone(member)
+        """Whether a member has gone whose lease has run out: it has if it does not answer.
+
+        If this process itself was stopped meanwhile, it asks again: the member may have come back.
+        """
+        while True:
+            began = self._clock()
+            try:
+                async with asyncio.timeout(self._answer_seconds), self._connected(member):
+                    return
+            except (aiohttp.ClientError, OSError):  # TimeoutError is one
+                if self._clock() - began <= self._answer_seconds + LATE_SECONDS:
+                    await self._on_gone(member)
+                    return
 
     async def _stay_connected(self, member: Member) -> None:
         """Return, or raise, when the connection ends."""

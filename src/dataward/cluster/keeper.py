@@ -37,6 +37,7 @@ LOOK_SHARE = 0.03
 RETRY_SECONDS = 0.2  # if the store does not answer
 LOOK_SECONDS_MAX = 2.0
 SETTLE_SECONDS = 2.0
+COPY_SECONDS_MAX = 60.0
 COPY_LEASES = 3  # for which copies of results, and nodes that have the only one, are waited for
 UNSETTLED_MAX = 10
 
@@ -167,7 +168,7 @@ class Keeper:
             client.store,
             here.network.send,
             here.node.run_again,
-            COPY_LEASES * self._parts.lease_seconds,
+            min(COPY_LEASES * self._parts.lease_seconds, COPY_SECONDS_MAX),
         )
 
     async def _say_it_ended(self, state: RunState) -> None:

@@ -282,6 +282,7 @@ class RunHere:
             parts.sync_thread,
             parts.backlog,
             self._on_outcome,
+            [file.id for file in orders.placed if parts.node in file.nodes],
         )
         remote = RemoteNetwork(
             parts.node, self.run.name, kernel, disk, {}, parts.client, self._emit

@@ -7,7 +7,7 @@ store forget them, the node commits them again, also after a restart.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
@@ -22,6 +22,7 @@ from dataward.live.digest_index import DigestIndex
 from dataward.model.operations import Commit, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.journal import Journal, make_directory
+from dataward.world import StoredFile
 
 
 class CommitJournal:
@@ -76,7 +77,10 @@ class CommitJournal:
 
 
 class HostDisk(DepotDisk):
-    """``on_outcome`` is told what a task read, by content, and what it committed."""
+    """``on_outcome`` is told what a task read, by content, and what it committed.
+
+    ``placed`` are the inputs that were put here for the run: perhaps nobody else has them.
+    """
 
     def __init__(
         self,
@@ -89,11 +93,13 @@ class HostDisk(DepotDisk):
         sync_thread: Executor,
         backlog: Backlog,
         on_outcome: Callable[[TaskSpec, Mapping[FileId, str], tuple[OutputFile, ...]], None],
+        placed: Collection[FileId] = (),
     ) -> None:
         self._index = index
         self._capacity_of_all = capacity_bytes
         self._journal = journal
         self._on_outcome = on_outcome
+        self._placed = frozenset(placed)
         self._ran: dict[TaskId, tuple[TaskSpec, dict[FileId, str]]] = {}
         self._gone: dict[FileId, str] = {}
         self.own_bytes = 0
@@ -103,6 +109,11 @@ class HostDisk(DepotDisk):
             self._count_in(place)
         for file in made.keys() & held.keys():
             self._sources[file] = Provenance(made[file].task, True)
+
+    def files(self) -> list[StoredFile]:
+        return [
+            msgspec.structs.replace(file, kept=file.id in self._placed) for file in super().files()
+        ]
 
     @property
     def capacity_bytes(self) -> float:  # type: ignore[override]

@@ -137,7 +137,8 @@ class Depot:
                 self.world.disk.remove(file.id)  # written by an attempt that never committed
                 self._gone(file.id, file.size_bytes)
                 continue
-            self._hold(file.id, _Held(file.size_bytes, file.owner, file.written, file.digest))
+            is_original = file.written or file.kept
+            self._hold(file.id, _Held(file.size_bytes, file.owner, is_original, file.digest))
             self.used_bytes += file.size_bytes
             self.outbox.announce(file.owner, Copy(file.id, self.world.node))
         self.is_quiet.set()
