@@ -111,8 +111,8 @@ def test_whoever_interrupts_the_start_is_told_how_to_end_what_has_started(
     wait_for_files((other / "nodes.json").exists, "a node is started", tmp_path, other)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
+    said = dataward("cluster", "down", "other")  # whatever was said: nothing may outlive the test
 
     assert process.returncode == ExitCode.INTERRUPTED
     assert "dataward cluster down other" in err
-    said = dataward("cluster", "down", "other")
     assert said.out == "1 node and the store ended\n"
