@@ -23,7 +23,7 @@ from dataward.cluster.tree_mail import (
 from dataward.deadlines.group import PERIOD_SECONDS
 from dataward.deadlines.leaving import goodbyes
 from dataward.deadlines.peer import Peer
-from dataward.deadlines.tree_messages import Address, Send
+from dataward.deadlines.tree_messages import Address, HoleRequest, Send, TreeMessage
 from dataward.live.peer_client import PeerClient
 from dataward.live.promised_slots import PromisedSlots
 from dataward.live.runner_connection import PendingOrder
@@ -214,8 +214,8 @@ class TreeHere:
             if not left:
                 break
             to, message = left.popleft()
-            peer = self.peers.get(to)
-            if peer is not None:
+            if to in self.peers:
+                peer = self.peers[self._slot_for(message) or to]
                 left.extend(peer.receive(message, self.now))
                 continue
             node = self._nodes.get(place_of(to))
@@ -227,6 +227,21 @@ class TreeHere:
             self._on_promises()
         self.moved.set()
         self.moved.clear()
+
+    def _slot_for(self, message: TreeMessage) -> Address | None:
+        """The peer here that serves a request best, if this host has most of its data."""
+        if not isinstance(message, HoleRequest) or message.group is not None:
+            return None
+        if message.wanted.best_place != self.owner.role.place:
+            return None
+        found: list[tuple[float, Address]] = []
+        for address, peer in self.peers.items():
+            if message.key in peer.role.booked:  # it was asked before
+                return address
+            hole = peer.role.hole_for(message.wanted, self.now)
+            if hole is not None:
+                found.append((hole.seconds, address))
+        return min(found)[1] if found else None
 
     def _booked(self) -> list[int]:
         return [len(role.queue) for role in self._slots.roles]
