@@ -134,7 +134,7 @@ class TreeHere:
         if first == own:
             members = self._present.values()
             others = {address_of(m.node, slot) for m in members for slot in range(m.cores)}
-            self._deliver(self.owner.plant_tree({*self.peers, *others}))
+            self.deliver(self.owner.plant_tree({*self.peers, *others}))
 
     async def live(self) -> None:
         while True:
@@ -156,7 +156,7 @@ class TreeHere:
                 for peer in self.peers.values():
                     peer.meet(address_of(node, 0))
         for peer in list(self.peers.values()):
-            self._deliver(peer.tick(now))
+            self.deliver(peer.tick(now))
             if any(one.unreleased for one in peer.submissions.values()):
                 self._stay_awake(now + AWAKE_SECONDS / 3)  # until all that was booked is free
 
@@ -183,7 +183,7 @@ class TreeHere:
             said = goodbyes(self.peers, self.now)
             for peer in self.peers.values():
                 peer.leave_place(self.now)
-            self._deliver(said)
+            self.deliver(said)
         self._has_left, self._is_awake, self._awake_until = True, False, 0.0
         await asyncio.gather(*self._posting.values(), return_exceptions=True)
 
@@ -200,14 +200,13 @@ class TreeHere:
         self._stay_awake(mail.awake_until)
         if self._is_awake:
             self._slots.note_running(self._running())
-            self._deliver([Send(to, message) for to, message in letters if to in self.peers])
+            self.deliver([Send(to, message) for to, message in letters if to in self.peers])
 
     def deliver(self, sends: Iterable[Send]) -> None:
-        """Send what a peer of this host has to say."""
-        self._deliver(sends)
+        """Give messages to the peers here, and what follows from them; post those to others.
 
-    def _deliver(self, sends: Iterable[Send]) -> None:
-        """Give messages to the peers here, and what follows from them; post those to others."""
+        Peers of this host say them, or other hosts have sent them.
+        """
         left, before = deque(sends), self._booked()
         letters: dict[NodeId, list[TreeLetter]] = {}
         for _ in range(AT_ONCE_MAX):
