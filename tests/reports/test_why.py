@@ -7,6 +7,7 @@ from dataward.model.events import (
     AttemptBegan,
     AttemptEnded,
     Event,
+    FinishPromised,
     InputsStaged,
     RunEnded,
     RunResumed,
@@ -348,3 +349,24 @@ def test_every_task_of_a_run_gets_an_answer_at_any_time(share: float, is_under_w
         answer = why(so_far, workflow, task, is_under_way=is_under_way)
         assert answer.startswith(f"{task} ")
         assert "\n" not in answer
+
+
+# --- the run was promised ------------------------------------------------------------------------
+
+
+def test_a_task_of_a_promised_run_tells_of_the_promise_while_it_is_open() -> None:
+    promise = FinishPromised(0.0, 60.0, 50.0, 0.93, 40.0)
+
+    waiting = told(promise, *ran("split", 5.0), task="join")
+    done = told(promise, *ran("split", 5.0), task="split")
+
+    assert waiting.endswith("; the run is promised to end in 45.0 s, 93% sure")
+    assert "promised" not in done
+
+
+def test_a_broken_promise_is_told_as_one() -> None:
+    late = told(FinishPromised(0.0, 3.0, 3.0, 0.93, 2.0), *ran("split", 5.0), task="join")
+    unpromised = told(FinishPromised(0.0, 3.0, 0.0, 0.0, 0.0), *ran("split", 5.0), task="join")
+
+    assert late.endswith("; the run was promised to end 2.00 s ago")
+    assert "promised" not in unpromised

@@ -7,6 +7,7 @@ from typing import Any
 from dataward.model.events import (
     AttemptMeasured,
     Event,
+    FinishPromised,
     RunEnded,
     RunResumed,
     TaskDue,
@@ -47,7 +48,9 @@ def why(
     stories.latest = now
     for event in events:
         stories.add(event)
-    return f"{task} {_Answer(workflow, stories, is_under_way).about(index)}"
+    answer = _Answer(workflow, stories, is_under_way)
+    promise = answer.promise() if is_under_way and not stories[TaskId(task)].is_done else ""
+    return f"{task} {answer.about(index)}{promise}"
 
 
 @dataclass(slots=True)
@@ -101,6 +104,7 @@ class _Stories:
             workflow.task_ids[i]: _Story() for i in _with_ancestors(workflow, index)
         }
         self.latest = 0.0
+        self.promised: FinishPromised | None = None
         self.wall_seconds: dict[AttemptId, float] = {}
         self._book = AttemptBook(self._on_step)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
@@ -110,6 +114,7 @@ class _Stories:
             TaskReopened: self._on_reopened,
             AttemptMeasured: self._on_measured,
             RunResumed: self._on_resumed,
+            FinishPromised: self._on_promised,
         }
 
     def __getitem__(self, task: TaskId) -> _Story:
@@ -122,6 +127,9 @@ class _Stories:
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
+
+    def _on_promised(self, event: FinishPromised) -> None:
+        self.promised = event
 
     def _on_step(self, attempt: Attempt, step: Step, at: float) -> None:
         story = self._of.get(attempt.task)
@@ -178,6 +186,16 @@ class _Answer:
     workflow: Workflow
     stories: _Stories
     is_under_way: bool
+
+    def promise(self) -> str:
+        """A clause about the end of a run that goes on, if that was promised."""
+        promised = self.stories.promised
+        if promised is None or not promised.sure:
+            return ""
+        left = promised.finish - self.stories.latest
+        if left < 0:
+            return f"; the run was promised to end {show_seconds(-left)} ago"
+        return f"; the run is promised to end in {show_seconds(left)}, {promised.sure:.0%} sure"
 
     def about(self, index: int) -> str:
         story = self._story(index)
