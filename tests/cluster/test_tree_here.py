@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from dataward.cluster.promise_asking import PromiseAsking, whole_workflow
+from dataward.cluster.tree_addresses import address_of
 from dataward.cluster.tree_here import AWAKE_SECONDS, TreeHere
 from dataward.deadlines.frames import outline_of
+from dataward.deadlines.reservations import WantedBytes
 from dataward.live.peer_client import PeerClient
 from dataward.live.promised_slots import PromisedSlots
 from dataward.model.builder import WorkflowBuilder
@@ -47,7 +49,7 @@ def in_a_tree(hosts: int, work: Callable[[OneProcess, Clock], object]) -> None:
         clock, client = Clock(), OneProcess()
         members = [Member(NodeId(f"n{i}"), "", 2, 0, 1) for i in range(hosts)]
         for member in members:
-            slots = PromisedSlots(2, clock)
+            slots = PromisedSlots(2, clock, place=address_of(member.node, 0), bytes_per_second=1e6)
             tree = TreeHere(member.node, slots, list, client, lambda: None)
             client.trees[member.node] = tree
         for tree in client.trees.values():
@@ -112,6 +114,27 @@ def test_a_host_that_leaves_is_asked_for_nothing() -> None:
         assert second is not None
         assert {one.node for one in second.tasks.values()} == {"n0", "n2"}
         assert not leaving.is_awake or not any(p.groups for p in leaving.peers.values())
+
+    in_a_tree(3, work)
+
+
+@pytest.mark.parametrize("holder", ["n0", "n1", "n2"])
+def test_the_host_that_has_the_data_wins_and_elsewhere_it_takes_longer(holder: str) -> None:
+    outline = outline_of(_bag(1))
+    held = WantedBytes(20e6, [(address_of(NodeId(holder), 0), 20e6)])
+
+    async def work(client: OneProcess, clock: Clock) -> None:
+        asking = PromiseAsking(client.trees[NodeId("n0")])
+        nodes, seconds = [], []
+        for _ in range(3):  # the holder has two slots, and either serves only one
+            found = await asking.ask(whole_workflow(outline, clock(), clock() + 90.0), {0: held})
+            assert found is not None
+            nodes.append(found.tasks[0].node)
+            seconds.append(round(found.tasks[0].seconds))
+
+        assert nodes[:2] == [holder, holder]
+        assert nodes[2] != holder
+        assert seconds == [50, 50, 70]
 
     in_a_tree(3, work)
 

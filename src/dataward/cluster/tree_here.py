@@ -23,7 +23,7 @@ from dataward.cluster.tree_mail import (
 from dataward.deadlines.group import PERIOD_SECONDS
 from dataward.deadlines.leaving import goodbyes
 from dataward.deadlines.peer import Peer
-from dataward.deadlines.tree_messages import Address, Send
+from dataward.deadlines.tree_messages import Address, HoleRequest, Send, TreeMessage
 from dataward.live.peer_client import PeerClient
 from dataward.live.promised_slots import PromisedSlots
 from dataward.live.runner_connection import PendingOrder
@@ -134,7 +134,7 @@ class TreeHere:
         if first == own:
             members = self._present.values()
             others = {address_of(m.node, slot) for m in members for slot in range(m.cores)}
-            self._deliver(self.owner.plant_tree({*self.peers, *others}))
+            self.deliver(self.owner.plant_tree({*self.peers, *others}))
 
     async def live(self) -> None:
         while True:
@@ -156,7 +156,7 @@ class TreeHere:
                 for peer in self.peers.values():
                     peer.meet(address_of(node, 0))
         for peer in list(self.peers.values()):
-            self._deliver(peer.tick(now))
+            self.deliver(peer.tick(now))
             if any(one.unreleased for one in peer.submissions.values()):
                 self._stay_awake(now + AWAKE_SECONDS / 3)  # until all that was booked is free
 
@@ -183,7 +183,7 @@ class TreeHere:
             said = goodbyes(self.peers, self.now)
             for peer in self.peers.values():
                 peer.leave_place(self.now)
-            self._deliver(said)
+            self.deliver(said)
         self._has_left, self._is_awake, self._awake_until = True, False, 0.0
         await asyncio.gather(*self._posting.values(), return_exceptions=True)
 
@@ -200,22 +200,21 @@ class TreeHere:
         self._stay_awake(mail.awake_until)
         if self._is_awake:
             self._slots.note_running(self._running())
-            self._deliver([Send(to, message) for to, message in letters if to in self.peers])
+            self.deliver([Send(to, message) for to, message in letters if to in self.peers])
 
     def deliver(self, sends: Iterable[Send]) -> None:
-        """Send what a peer of this host has to say."""
-        self._deliver(sends)
+        """Give messages to the peers here, and what follows from them; post those to others.
 
-    def _deliver(self, sends: Iterable[Send]) -> None:
-        """Give messages to the peers here, and what follows from them; post those to others."""
+        Peers of this host say them, or other hosts have sent them.
+        """
         left, before = deque(sends), self._booked()
         letters: dict[NodeId, list[TreeLetter]] = {}
         for _ in range(AT_ONCE_MAX):
             if not left:
                 break
             to, message = left.popleft()
-            peer = self.peers.get(to)
-            if peer is not None:
+            if to in self.peers:
+                peer = self.peers[self._slot_for(message) or to]
                 left.extend(peer.receive(message, self.now))
                 continue
             node = self._nodes.get(place_of(to))
@@ -227,6 +226,21 @@ class TreeHere:
             self._on_promises()
         self.moved.set()
         self.moved.clear()
+
+    def _slot_for(self, message: TreeMessage) -> Address | None:
+        """The peer here that serves a request best, if this host has most of its data."""
+        if not isinstance(message, HoleRequest) or message.group is not None:
+            return None
+        if message.wanted.best_place != self.owner.role.place:
+            return None
+        found: list[tuple[float, Address]] = []
+        for address, peer in self.peers.items():
+            if message.key in peer.role.booked:  # it was asked before
+                return address
+            hole = peer.role.hole_for(message.wanted, self.now)
+            if hole is not None:
+                found.append((hole.seconds, address))
+        return min(found)[1] if found else None
 
     def _booked(self) -> list[int]:
         return [len(role.queue) for role in self._slots.roles]

@@ -106,11 +106,8 @@ class ExecutionRole:
         known = self.booked.get(request)
         if known is not None:
             return known
-        startline, deadline = wanted.frame
         seconds = wanted.seconds(self.speed, self.place, self.bytes_per_second)
-        frame = Frame(max(startline, now), deadline)
-        found = holes(self.queue, max(self.free_from, now), deadline)
-        hole = best_hole(found, frame, sum(seconds))
+        hole = self.hole_for(wanted, now)
         if hole is None:
             return None
         deadlines = paced(Frame(*hole), seconds, wanted.awaited, wanted.pace)
@@ -124,6 +121,13 @@ class ExecutionRole:
         self.bookings_made += 1
         booking = self.booked[request] = Booking(self.bookings_made, promises, expires)
         return booking
+
+    def hole_for(self, wanted: WantedSlots, now: float) -> TimeHole | None:
+        """The part of the smallest hole that serves, or None."""
+        startline, deadline = wanted.frame
+        seconds = wanted.seconds(self.speed, self.place, self.bytes_per_second)
+        found = holes(self.queue, max(self.free_from, now), deadline)
+        return best_hole(found, Frame(max(startline, now), deadline), sum(seconds))
 
     def confirm(self, request: Hashable, number: int, now: float) -> bool:
         """Make a booking final. False if it is no more."""
