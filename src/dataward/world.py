@@ -305,6 +305,10 @@ class Runner(Protocol):
         """
         ...
 
+    def taken_seconds(self) -> Sequence[float]:
+        """For how long others have had cores of this node, one number for each of these cores."""
+        ...
+
 
 OurSlot = tuple[float, float, TaskId]
 """(deadline, seconds, task): time that we have promised on a core"""

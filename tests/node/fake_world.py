@@ -249,6 +249,7 @@ class FakeRunner:
         self.fails: dict[str, str] = {}  # tasks that fail by themselves, with what they say
         self.misses: set[str] = set()  # tasks whose inputs go while they wait for their turn
         self.seconds: dict[str, float] = {}  # how long tasks say that they took; else 1 s
+        self.taken: list[float] = []  # for how long others have had cores
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         self.given.append(task.id)
@@ -260,6 +261,9 @@ class FakeRunner:
         self.ended.append(task.id)
         error = self.fails.get(task.id, "")
         return RunResult(self._kernel.now(), error, wall_seconds=self.seconds.get(task.id, 1.0))
+
+    def taken_seconds(self) -> list[float]:
+        return self.taken
 
 
 # --- all of it -----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from dataward.model.operations import (
     Shelf,
 )
 from dataward.node.offering import Offering, as_moved, first_to_end, may_move, winners
+from dataward.node.volunteering import TAKEN_SECONDS
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 # --- decisions -----------------------------------------------------------------------------------
@@ -894,3 +895,35 @@ def test_a_late_task_that_nobody_took_is_offered_again_when_a_node_is_idle(
     place.pass_time(0.1)
 
     assert place.offered() == [("runs",)] * offers
+
+
+# --- cores that others have ----------------------------------------------------------------------
+
+
+def test_what_waits_for_a_core_that_another_run_has_goes_to_who_has_one() -> None:
+    place = Place()
+    place.runner.taken = [30.0]
+    place.has_in_line("a")
+    place.moves()
+
+    assert place.offered() == [("a",)]
+    place.bid("n1", 0.0, 10.0)
+
+    assert [event.target for event in place.told(WorkGiven)] == ["n1"]
+
+
+def test_a_node_whose_cores_others_have_wants_no_uncertain_task_and_asks_for_none() -> None:
+    place = Place()
+    place.runner.taken = [30.0]
+    place.state.queue.hungry.set()
+    place.moves()
+
+    place.mover.on_message(an_offer(spread=inf))
+    place.pass_time(100.0)
+
+    (bid,) = [bid for _, bid in place.sent(Bid)]
+    assert bid.times == ((inf, inf),)
+    assert place.sent(Ask) == []
+    place.runner.taken = []
+    place.pass_time(TAKEN_SECONDS)
+    assert len(place.sent(Ask)) == 3

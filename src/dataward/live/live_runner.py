@@ -77,6 +77,9 @@ class LiveRunner:
             FailureCause.TIME_LIMIT if report.timed_out else FailureCause.TASK,
         )
 
+    def taken_seconds(self) -> Sequence[float]:
+        return self.pool.taken_seconds(self.run_name)
+
     def _refuse_if_full(self, error: str) -> None:
         """Raise DiskFull if the disk is full even now that what the task wrote is gone."""
         if not self.is_alone and is_disk_full(self.disk.directory):

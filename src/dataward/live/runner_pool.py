@@ -170,6 +170,11 @@ class RunnerPool:
         """The orders that are being carried out."""
         return [p.current for p in self._busy.values() if p.current is not None]
 
+    def taken_seconds(self, run: str) -> list[float]:
+        """How long the orders of other runs have run, one number for each core that they have."""
+        others = [pending for pending in self.running() if pending.run != run]
+        return [p.passed_seconds() for p in others for _ in range(p.order.cores)]
+
     def on_promises(self) -> None:
         """What slots have promised has changed: orders in lines must wait for their turn anew."""
         if self._promises:

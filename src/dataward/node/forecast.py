@@ -34,11 +34,19 @@ def overrun_seconds(attempt: UnderWay, now: float, times: LearnedTimes) -> float
 
 
 def cores_free_in(
-    attempts: Iterable[UnderWay], cores: int, now: float, times: LearnedTimes
+    attempts: Iterable[UnderWay],
+    cores: int,
+    now: float,
+    times: LearnedTimes,
+    taken_seconds: Sequence[float] = (),
 ) -> list[float]:
-    """In how many seconds each core is free of the attempts that run: a heap."""
+    """In how many seconds each core is free of the attempts that run: a heap.
+
+    Others may have had some of the cores for so many seconds: nobody knows for how much longer, so
+    it is taken to be for as long again.
+    """
     running = [remaining_seconds(a, now, times) for a in attempts if a.runs]
-    free = sorted(running)[-cores:]
+    free = sorted([*running, *taken_seconds])[-cores:]
     free = [0.0] * (cores - len(free)) + free
     heapify(free)
     return free

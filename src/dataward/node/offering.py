@@ -274,7 +274,8 @@ class OfferMover:
         """How long each of these tasks would wait here, the most urgent first."""
         state, world = self.parts.state, self.parts.world
         under_way, now = list(state.attempts.under_way()), world.kernel.now()
-        free = cores_free_in(under_way, world.cores, now, state.times)
+        taken = world.runner.taken_seconds()
+        free = cores_free_in(under_way, world.cores, now, state.times, taken)
         waiting = sorted(a.entry for a in under_way if a.started_at is None)
         waits = starts_in([*waiting, *first], free, state.times)
         between = state.queue.load_seconds
@@ -424,8 +425,9 @@ class OfferMover:
         now = world.kernel.now()
         self._promised = [(until, seconds) for until, seconds in self._promised if until > now]
         under_way = list(state.attempts.under_way())
-        idle = world.cores - len(under_way) - len(state.queue) - len(self._promised)
-        free = cores_free_in(under_way, world.cores, now, state.times)
+        taken = world.runner.taken_seconds()
+        idle = world.cores - len(under_way) - len(state.queue) - len(self._promised) - len(taken)
+        free = cores_free_in(under_way, world.cores, now, state.times, taken)
         starts_in(sorted(a.entry for a in under_way if a.started_at is None), free, state.times)
         times = [
             (inf, inf) if task.spread and idle <= 0 else self._span(task, free[0], offer.node)

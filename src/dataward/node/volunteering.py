@@ -10,6 +10,8 @@ from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbours
 from dataward.world import Flag
 
+TAKEN_SECONDS = 1.0  # after which a node whose cores others have looks whether they still do
+
 
 @dataclass
 class Volunteer:
@@ -28,7 +30,7 @@ class Volunteer:
             await self.company.wait()
             await queue.hungry.wait()
             if not self._idle_cores:  # hungry only for what it could bring in ahead
-                await attempts.one_moved_on()
+                await attempts.one_moved_on(TAKEN_SECONDS if self._taken else None)
                 pause = self.pause_seconds_min
                 continue
             self._ask()
@@ -37,8 +39,12 @@ class Volunteer:
 
     @property
     def _idle_cores(self) -> int:
-        state = self.parts.state
-        return max(self.parts.world.cores - len(state.attempts) - len(state.queue), 0)
+        state, cores = self.parts.state, self.parts.world.cores
+        return max(cores - len(state.attempts) - len(state.queue) - self._taken, 0)
+
+    @property
+    def _taken(self) -> int:
+        return len(self.parts.world.runner.taken_seconds())
 
     def _ask(self) -> None:
         world = self.parts.world

@@ -1,5 +1,6 @@
 """The simulated parts of a node's `World`: network, disk and runner."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataward.kernel.fibers import VirtualQueue
@@ -181,6 +182,9 @@ class SimRunner:
             return await self._run(task)
         finally:
             self._cores.give_back(cores)
+
+    def taken_seconds(self) -> Sequence[float]:
+        return ()
 
     async def _run(self, task: TaskSpec) -> RunResult:
         started = self.machine.kernel.time
