@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -97,8 +98,11 @@ class LaptopCluster:
         return next(one.pid for one in self.laptop.started() if one.node == node)
 
     def kill(self, node: str) -> None:
-        """Kill a node's process, as a power cut would."""
-        os.kill(self.pid_of(node), signal.SIGKILL)
+        """Kill a node's process, as a power cut would; it has ended when this returns."""
+        ended = os.pidfd_open(self.pid_of(node))
+        signal.pidfd_send_signal(ended, signal.SIGKILL)
+        select.select([ended], [], [])
+        os.close(ended)
 
     def start(self, count: int) -> None:
         """Have so many nodes in all, those that were killed included."""

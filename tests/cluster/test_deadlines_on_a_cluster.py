@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cluster.laptops import LaptopCluster, laptop_cluster
-from cluster.namespaces import wait_until
 from dataward import write_workflow
 from dataward.cli.watching import facts_as_json, sentence_about
 from dataward.cluster.description import RunPromises, unpacked
@@ -24,6 +23,7 @@ from dataward.model.events import FinishPromised
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun
 from dataward.model.states import RunState
+from file_changes import wait_for_files, wait_for_path
 
 
 def within(seconds: float, *, best_effort: bool = False) -> WantedDeadline:
@@ -43,6 +43,12 @@ def some_tasks(
     wf.command("cat {inputs} > all", id="all", inputs=files, outputs=["all"], runtime_seconds=0.1)
     write_workflow(wf.build(), path)
     return path
+
+
+def places_of(cluster: LaptopCluster, run: str) -> list[Path]:
+    """The directories in which hosts write the events of a run, and those above."""
+    runs = list((cluster.path / "depots").glob("*/runs"))
+    return [*runs, *(path / run for path in runs)]
 
 
 def asked(cluster: LaptopCluster, run: str) -> RunFactsNow:
@@ -180,9 +186,13 @@ def test_of_two_workflows_the_tighter_goes_first_though_it_came_second(
     tight = some_tasks(tmp_path / "tight.json", 2, 1.0, command, "tight")
 
     first = lone.submit(loose, deadline=within(600.0), fresh=True).run.name
-    wait_until(log.exists, "the first task has begun")
+    wait_for_path(log)
     second = lone.submit(tight, deadline=within(60.0), fresh=True).run.name
-    wait_until(lambda: asked(lone, second).counts.get("stage-in") == 2, "its tasks wait for a slot")
+    wait_for_files(
+        lambda: asked(lone, second).counts.get("stage-in") == 2,
+        "its tasks wait for a slot",
+        *places_of(lone, second),
+    )
     gate.touch()
     ended = [lone.wait(second), lone.wait(first)]
 
@@ -196,13 +206,12 @@ def test_promises_survive_a_restart_of_their_host(lone: LaptopCluster, tmp_path:
     command = f"echo {{outputs}} >> {log}; until test -e {gate}; do sleep 0.05; done"
     long = some_tasks(tmp_path / "long.json", 2, 20.0, command, "long")
     run = lone.submit(long, deadline=within(200.0), fresh=True).run.name
-    wait_until(log.exists, "it has begun")
+    wait_for_path(log)
     log.unlink()
 
     lone.kill("n1")
-    wait_until(lambda: not lone.laptop.started(), "the host is gone")
     lone.start(1)
-    wait_until(log.exists, "it has begun again")
+    wait_for_path(log)
     with pytest.raises(DeadlineRefusedError):  # it would fit, if nothing were promised
         lone.submit(
             some_tasks(tmp_path / "other.json", 2, 20.0, name="other"),
@@ -252,7 +261,11 @@ def test_what_a_lost_host_has_promised_is_promised_anew(
         victim = promised_by(cluster, run)["t0"]
 
         cluster.kill(victim)
-        wait_until(lambda: changes(cluster, run.name), "the promise is given anew")
+        wait_for_files(
+            lambda: changes(cluster, run.name),
+            "the promise is given anew",
+            *places_of(cluster, run.name),
+        )
         now = asked(cluster, run.name)
         homes = promised_by(cluster, now.run)
         gate.touch()

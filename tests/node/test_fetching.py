@@ -243,7 +243,7 @@ def test_who_must_hold_on_asks_again_and_waits_as_long_as_it_is_answered() -> No
 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_file_is_fetched_unasked_from_a_node_that_says_nothing(rounds: int) -> None:
-    place = Place(answer_seconds=2.0, ask_again_seconds=10.0)
+    place = Place(silent_seconds=2.0, ask_again_seconds=10.0)
     fiber = place.fetch()
     for _ in range(rounds):
         place.answer(HoldOn(1))
@@ -259,7 +259,7 @@ def test_a_file_is_fetched_unasked_from_a_node_that_says_nothing(rounds: int) ->
 
 
 def test_a_dead_holder_is_given_up_soon() -> None:
-    place = Place(answer_seconds=2.0)
+    place = Place(silent_seconds=2.0)
     place.network.silent.add("n1")
     ended: list[str] = []
 

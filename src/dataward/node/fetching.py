@@ -270,7 +270,7 @@ class Fetcher:
             question.ask()
             self._say(to_tell)
             to_tell = told
-            if not await question.heard.wait(self.settings.answer_seconds):
+            if not await question.heard.wait(self.settings.silent_seconds):
                 return told[-1][0]
             await question.answered.wait(self.settings.ask_again_seconds)
         return question.source

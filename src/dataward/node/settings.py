@@ -37,7 +37,7 @@ class NodeSettings:
     large_bytes: int = 10_000_000  # ours: smaller files take no part of the window
     asked_bytes: int = 1_000_000  # ours: smaller files are fetched unasked: asking takes a trip
     quickest_source: bool = False  # ours: off, a file is fetched from any node, the origin last
-    answer_seconds: float = 2.0  # ours: then a node that was asked and says nothing seems dead
+    silent_seconds: float = 2.0  # ours: then a node that was asked and says nothing seems dead
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     safe_bytes_per_second: float = 0.0  # ours: outputs of at most this for each second of the run
     safe_seconds: float = 10.0  # ours: and of runs at least as long are copied to another node
