@@ -21,7 +21,6 @@ from dataward.model.operations import (
     Notify,
     Operation,
     Patrol,
-    Probe,
     Recount,
     Recounted,
     Seize,
@@ -173,12 +172,16 @@ def test_a_node_that_was_cut_off_itself_gives_up_nobody() -> None:
     assert place.asked(Leave) == []
 
 
-def test_a_node_that_never_joined_is_not_given_up() -> None:
+def test_what_was_queued_for_a_node_that_ended_before_it_joined_is_taken_over() -> None:
     place = Place()
+    place.have(Submit(a_task("t", preferred="n1")), Enqueue("n1", (a_queue_entry("t"),)))
 
-    place.do(place.patrol.give_up("n1", 6))
+    place.start(place.patrol.give_up("n1", 6))
+    place.pass_time()
 
-    assert [type(op) for op in place.log] == [Probe]
+    assert place.asked(Leave) == []
+    assert place.queue_of("n1") == []
+    assert place.queue_of("n0") == ["t"]
 
 
 def test_only_the_stays_that_were_found_are_forgotten() -> None:

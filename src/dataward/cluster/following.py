@@ -43,6 +43,8 @@ class Following:
         self._tending: dict[str, asyncio.Task[None]] = {}
         self._failed = asyncio.Event()  # a run has ended here by a fault
         self._server_run = ""  # the registry's server process, as last seen
+        self._dropped: set[NodeId] = set()  # of those that have gone, those that the registry lost
+        self._dropping: set[asyncio.Task[None]] = set()
 
     def begin(
         self,
@@ -77,15 +79,21 @@ class Following:
 
     async def _look(self) -> None:
         """Read who is a member and which runs there are, and follow them."""
+        dropped = set(self._dropped)  # before the list is read: one that is in it was silent, only
         self.members = await self._registry.members()
-        present = {member.node: member for member in self.members if not member.draining}
+        for member in self.members:
+            if member.node in dropped:
+                self._dropped.discard(member.node)
+                self._parts.gone.pop(member.node, None)
+        present = {
+            member.node: member
+            for member in self.members
+            if not member.draining and not self._has_gone(member)
+        }
         own = self._as_member()
         if not own.draining:
             present.setdefault(self._node, own)
         self.present = sorted(present) or [self._node]
-        for member in self.members:
-            if self._parts.gone.get(member.node, 0) > member.incarnation * INCARNATIONS:
-                del self._parts.gone[member.node]  # it was silent, and is back
         self._watch.follow(self.members)
         self._tree.follow(self.members)
         for here in self.here.values():
@@ -149,8 +157,20 @@ class Following:
         before = self._parts.gone[member.node] = (member.incarnation + 1) * INCARNATIONS
         for here in self.here.values():
             here.give_up(member.node, before)
-        with suppress(StoreUnavailable):  # last: the news of it may end this very watch
+        # The news of it may end this very watch.
+        dropping = asyncio.create_task(self._drop(member), name=f"drop {member.node}")
+        self._dropping.add(dropping)
+        dropping.add_done_callback(self._dropping.discard)
+        await asyncio.shield(dropping)
+
+    async def _drop(self, member: Member) -> None:
+        with suppress(StoreUnavailable):
             await self._registry.drop(member)
+            self._dropped.add(member.node)
+
+    def _has_gone(self, member: Member) -> bool:
+        """Whether a member has ended, and the list that has it is older than that."""
+        return self._parts.gone.get(member.node, 0) > member.incarnation * INCARNATIONS
 
     # --- the runs here ---------------------------------------------------------------------------
 

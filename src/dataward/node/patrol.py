@@ -111,9 +111,12 @@ class ShardPatrol:
         began = self.world.kernel.now()
         member = await self.store.ask(Probe(node), Membership)
         is_old = self.world.kernel.now() - began > self.settings.validation_seconds
-        if is_old or not 0 <= member.incarnation < before:
+        if is_old or member.incarnation >= before:
             return
-        await self.store.call([Leave(node, member.incarnation)])
+        if (
+            member.incarnation >= 0
+        ):  # else it never joined, and tasks were queued there all the same
+            await self.store.call([Leave(node, member.incarnation)])
         shard = shard_of(Probe(node), self.world.store.shard_count)
         await self.look_after(shard)
         # Whoever has not heard of it yet may still queue tasks there.
