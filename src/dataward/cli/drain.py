@@ -14,8 +14,8 @@ def drain_command(
 ) -> None:
     """Let a node finish the tasks that run there, hand over the files that others need, and end.
 
-    It returns at once; `dataward nodes` lists the node until it has left. Results of runs that have
-    ended stay in its depot: fetch them first, or have runs keep more copies of them.
+    It returns at once; `dataward nodes` lists the node until it has left. Results that only it has
+    are handed over as well, those of ended runs too.
 
     Examples:
 

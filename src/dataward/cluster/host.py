@@ -121,6 +121,8 @@ class Host:
             await self.registry.renew(self.as_member(), self._settings.lease_seconds)
         await self.tree.leave()
         await asyncio.gather(self.following.leave_runs(), self.lendings.leave())
+        peers = [node for node in self.following.present if node != self.node]
+        await self.files.hand_over_results(self.parts.client, peers)
         self.stop()
 
     # --- life ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from dataward.world import TransferFailed
 log = logging.getLogger(__name__)
 
 DISK_SHARE = 0.95  # of what the disk has, if nobody says how much the depot may hold
+HANDED_AT_ONCE = 8
 ROOM_SECONDS = 1.0
 ROOM_SHARE = 0.8  # of the capacity: beyond that, what ended runs have left goes
 
@@ -99,6 +100,29 @@ class HostFiles:
                 return content
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)
+
+    async def hand_over_results(self, client: PeerClient, peers: Sequence[NodeId]) -> None:
+        """Have other hosts hold the results of ended runs that only this host has."""
+        runs = [RunDirectoryHere(self._depot, path.name) for path in self._depot.glob("runs/*")]
+        lone = {digest for run in runs for digest in run.kept()}
+        for peer in peers if lone else ():
+            with suppress(TransferFailed):
+                lone -= await client.have(peer, sorted(lone))
+        turns = asyncio.Semaphore(HANDED_AT_ONCE)
+
+        async def hand_over(number: int, place: Place) -> None:
+            async with turns:
+                for peer in (*peers[number % len(peers) :], *peers[: number % len(peers)]):
+                    try:
+                        return await client.put_file(peer, place.path, place.digest)
+                    except TransferFailed as error:
+                        log.warning("%s", error)
+
+        places = [place for place in map(self.index.find, sorted(lone)) if place is not None]
+        if peers:
+            await asyncio.gather(*(hand_over(n, place) for n, place in enumerate(places)))
+        elif places:
+            log.warning("nobody else can hold the results of ended runs: they stay in this depot")
 
     def keep_part(self, content: bytes, digest: str) -> None:
         path = Path(self.new_upload())

@@ -131,7 +131,8 @@ async def _fetch(visitor: Visitor, file: FileId, result: RunResultFile, director
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     problems: list[str] = []
     try:
-        for node in result.nodes:
+        # A host that has left has handed over what only it had.
+        for node in dict.fromkeys((*result.nodes, *visitor.members)):
             try:
                 is_program = await download(visitor.client, node, result.file.digest, str(draft))
             except TransferFailed as error:
