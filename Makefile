@@ -20,7 +20,8 @@ U ?= tests/live tests/runs tests/calls tests/cli tests/formats/test_content.py \
 	$(addprefix --ignore=tests/, runs/test_kill_campaign.py runs/test_power_cuts.py \
 	runs/test_applications.py runs/test_outcomes.py runs/test_both_worlds.py \
 	calls/test_bundles.py live/test_orders.py cli/test_bound.py cli/test_generate.py \
-	cli/test_inspect.py cli/test_seeds.py cli/test_simulate.py)
+	cli/test_inspect.py cli/test_seeds.py cli/test_simulate.py \
+	cli/test_written_commands.py)
 
 .PHONY: run test test-unprivileged check lint fix types bench mutants sim clean
 
