@@ -21,6 +21,7 @@ from dataward.deadlines.reservations import WantedBytes
 from dataward.deadlines.submission import SubmissionState, WorkflowSubmission
 
 ANSWER_SECONDS = 20.0  # for one question; what has no answer by then is refused
+STAGE_SECONDS = 5.0  # more for each stage of a workflow, which are asked for one after another
 SEARCH_SECONDS = 25.0  # for the earliest deadline
 NEWS_SECONDS = 1.1 * PERIOD_SECONDS  # until leaves have said what became of the last question
 STRETCHES = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 40.0)
@@ -121,7 +122,7 @@ class PromiseAsking:
         tree.deliver(tree.owner.submit(number, allocation, tree.now, attempts_max, data))
         submission = tree.owner.submissions[number]
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS + STAGE_SECONDS * allocation.outline.width):
                 while submission.state in (SubmissionState.ASKING, SubmissionState.CONFIRMING):
                     await tree.moved.wait()
         except TimeoutError:

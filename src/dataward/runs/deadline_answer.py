@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from dataward.deadlines.admission import AcceptedDeadline, RefusedDeadline
@@ -92,6 +92,11 @@ class DeadlineAnswer:
             return (
                 f"nothing is known of how long {_named(found.unknown)} takes, so that it cannot be "
                 "promised; --best-effort runs it, and learns"
+            )
+        if found.earliest == inf:
+            return (
+                "no time was found by which it could be promised; --best-effort runs it, or ask "
+                "again when there is less to do"
             )
         asked = self.wanted.asked
         moment = show_moment(moment_after(asked, found.earliest), asked)
