@@ -1,7 +1,12 @@
 """What servers answer when they cannot serve, and who is let in: real servers, every condition."""
 
 import asyncio
+import socket
+import ssl
+import struct
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +242,52 @@ async def heard(url: str) -> bool:
 def test_who_has_no_certificate_is_not_let_in(tls_place: TlsPlace) -> None:
     with pytest.raises(SettingError, match="no safe connection"):
         ask(tls_place.url(ca=tls_place.files["ca"]), Look("a"))
+
+
+class ResettingPlace:
+    """A server that resets its first connection, and asks all others for a certificate."""
+
+    def __init__(self, files: dict[str, Path], *, others: bool) -> None:
+        self._contexts = [ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) for _ in range(1 + others)]
+        for context in self._contexts:
+            context.load_cert_chain(files["cert"], files["key"])
+            context.load_verify_locations(files["ca"])
+        self._contexts[-1].verify_mode = ssl.CERT_REQUIRED if others else ssl.CERT_NONE
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"valkeys://127.0.0.1:{self._listener.getsockname()[1]}?ca={files['ca']}"
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> "ResettingPlace":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # the listener's end
+            for context in self._contexts:
+                plain, _ = self._listener.accept()
+                with suppress(ssl.SSLError), context.wrap_socket(plain, server_side=True) as safe:
+                    safe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_who_is_cut_off_asks_once_more_for_the_reason(tmp_path: Path) -> None:
+    with (
+        ResettingPlace(write_certificates(tmp_path), others=True) as place,
+        pytest.raises(SettingError, match=r"no safe connection .*CERTIFICATE"),
+    ):
+        ask(place.url, Look("a"))
+
+
+def test_a_server_that_cuts_off_and_says_nothing_may_come_again(tmp_path: Path) -> None:
+    with (
+        ResettingPlace(write_certificates(tmp_path), others=False) as place,
+        pytest.raises(StoreUnavailable, match="does not answer"),
+    ):
+        ask(place.url, Look("a"))
 
 
 def test_a_server_of_another_authority_is_not_believed(tls_place: TlsPlace, tmp_path: Path) -> None:

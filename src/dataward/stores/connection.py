@@ -6,8 +6,8 @@ what will not be until somebody changes a setting is a `SettingError`.
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
@@ -32,6 +32,7 @@ SLOTS = 16384
 CONNECTIONS_MAX = 16  # to each server, for calls; each wait has one more for itself
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
+REFUSAL_SECONDS = 2.0  # by when a server that wants another certificate has said so
 REDIRECTS_MAX = 5
 SETTLED_MS = 60_000  # after which a key that was written only for its replication is gone
 
@@ -76,31 +77,32 @@ class Server:
         self._room = asyncio.Semaphore(CONNECTIONS_MAX)
 
     async def send(self, words: Words) -> Any:
-        with self._judging():
-            async with self._room:
-                return await self._calls.execute_command(*words)  # type: ignore[no-untyped-call]
+        async with self._judging(), self._room:
+            return await self._calls.execute_command(*words)  # type: ignore[no-untyped-call]
 
     async def send_many(self, commands: Sequence[Words]) -> list[Any]:
         """One answer for each; where a command failed, the exception."""
-        with self._judging():
-            async with self._room, self._calls.pipeline(transaction=False) as pipeline:
-                for words in commands:
-                    pipeline.execute_command(*words)
-                answers: list[Any] = await pipeline.execute(raise_on_error=False)
-                return answers
+        async with (
+            self._judging(),
+            self._room,
+            self._calls.pipeline(transaction=False) as pipeline,
+        ):
+            for words in commands:
+                pipeline.execute_command(*words)
+            answers: list[Any] = await pipeline.execute(raise_on_error=False)
+            return answers
 
     async def wait(self, seconds: float, words: Words) -> Any:
         """Send a command whose answer the server may keep back for so long."""
-        with self._judging():
-            async with asyncio.timeout(seconds + ANSWER_SECONDS):
-                return await self._waits.execute_command(*words)  # type: ignore[no-untyped-call]
+        async with self._judging(), asyncio.timeout(seconds + ANSWER_SECONDS):
+            return await self._waits.execute_command(*words)  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
         await self._calls.aclose()
         await self._waits.aclose()
 
-    @contextmanager
-    def _judging(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _judging(self) -> AsyncIterator[None]:
         place = self.address.place
         try:
             yield
@@ -109,7 +111,7 @@ class Server:
         except _UNAVAILABLE as error:
             if any(isinstance(each, AuthenticationError) for each in _causes(error)):
                 raise SettingError(f"the store at {place} refuses this user ({error})") from None
-            if why := _tls_trouble(error):
+            if why := _tls_trouble(error) or await _refusal(self.address, error):
                 raise SettingError(
                     f"no safe connection to the store at {place} can be made ({why})"
                 ) from None
@@ -298,6 +300,31 @@ def _tls_trouble(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError):
             reason = cause.reason or ""
             return reason if any(word in reason for word in _TLS_WORDS) else ""
+    return ""
+
+
+async def _refusal(address: ServerAddress, error: BaseException) -> str:
+    """Why a server that ended a connection did not want it, as far as it says so; or "".
+
+    It refuses a client's certificate after the client takes the connection for made. Who writes at
+    once may only learn that the connection is gone; so one is made on which nothing is written.
+    """
+    if not address.tls or not any(
+        isinstance(each, ConnectionResetError | BrokenPipeError) for each in _causes(error)
+    ):
+        return ""
+    context = ssl.create_default_context(cafile=address.ca)
+    if address.cert:
+        context.load_cert_chain(address.cert, address.key)
+    try:
+        async with asyncio.timeout(REFUSAL_SECONDS):
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+            try:
+                await reader.read(1)
+            finally:
+                writer.close()
+    except OSError as said:
+        return _tls_trouble(said)
     return ""
 
 
