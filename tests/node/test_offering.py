@@ -21,7 +21,9 @@ from dataward.model.operations import (
     ReportLoad,
     Shelf,
 )
-from dataward.node.offering import Offering, as_moved, first_to_end, may_move, winners
+from dataward.node.doubling import first_to_end
+from dataward.node.handing_over import as_moved
+from dataward.node.offering import Offering, may_move, winners
 from dataward.node.volunteering import TAKEN_SECONDS
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -29,7 +31,7 @@ from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
 def a_bid(node: str, *times: tuple[float, float], places: int = 1) -> Bid:
-    return Bid(node, 1, places, times)
+    return Bid(node, 1, places, times, (0,) * len(times))
 
 
 def entries(*tasks: str, spread: float = 0.0) -> list[QueueEntry]:
@@ -200,7 +202,7 @@ class Place(FakeWorld):
             self.state.attempts.end(task)
 
     def bid(self, node: str, start: float, end: float, number: int = 1, tasks: int = 1) -> None:
-        self.mover.on_message(Bid(node, number, 1, ((start, end),) * tasks))
+        self.mover.on_message(Bid(node, number, 1, ((start, end),) * tasks, (0,) * tasks))
         self.pass_time(1.0)
 
     def offered(self) -> list[tuple[str, ...]]:
@@ -386,7 +388,7 @@ def test_when_all_have_bid_nobody_is_waited_for() -> None:
 
     for node in ("n1", "n2", "n3"):
         assert "a" in place.state.queue
-        place.mover.on_message(Bid(node, 1, 1, ((3.0, 4.0),)))
+        place.mover.on_message(Bid(node, 1, 1, ((3.0, 4.0),), (0,)))
         place.pass_time()
 
     assert "a" not in place.state.queue
@@ -689,7 +691,7 @@ def test_an_idle_node_could_start_at_once() -> None:
 
     place.mover.on_message(an_offer())
 
-    assert place.sent(Bid) == [("n3", Bid("n0", 1, 1, ((0.0, 10.0),)))]
+    assert place.sent(Bid) == [("n3", Bid("n0", 1, 1, ((0.0, 10.0),), (0,)))]
 
 
 def test_a_busy_node_could_start_when_its_core_is_free() -> None:
@@ -709,7 +711,7 @@ def test_a_busy_node_wants_no_task_of_which_nobody_knows_how_long_it_runs() -> N
 
     place.mover.on_message(an_offer(spread=0.5))
 
-    assert place.sent(Bid) == [("n3", Bid("n0", 1, 0, ((inf, inf),)))]
+    assert place.sent(Bid) == [("n3", Bid("n0", 1, 0, ((inf, inf),), (0,)))]
 
 
 def test_an_idle_node_wants_as_many_of_those_as_it_has_idle_cores() -> None:
@@ -927,3 +929,20 @@ def test_a_node_whose_cores_others_have_wants_no_uncertain_task_and_asks_for_non
     place.runner.taken = []
     place.pass_time(TAKEN_SECONDS)
     assert len(place.sent(Ask)) == 3
+
+
+@pytest.mark.parametrize(("latest_start", "offered"), [(93.9, ("a", "d")), (94.1, ("d",))])
+def test_where_a_displaced_task_has_come_what_would_start_too_late_may_move(
+    latest_start: float, offered: tuple[str, ...]
+) -> None:
+    place = Place()
+    place.runs(spread=0.0, seconds=100.0)
+    place.waits("d", spread=0.0)
+    place.hold(a_task("a", estimated_seconds=10.0, estimated_spread=0.0))
+    place.state.queue.remove("d")
+    place.state.queue.put(a_queue_entry("d", 200.0, seconds=10.0, spread=0.0, displaced=True))
+    place.state.queue.put(a_queue_entry("a", latest_start, seconds=10.0, spread=0.0))
+
+    place.moves()
+
+    assert place.offered() == [offered]

@@ -149,13 +149,15 @@ class Offer(msgspec.Struct, frozen=True, tag="offer"):
 class Bid(msgspec.Struct, frozen=True, tag="bid"):
     """For each task of an offer: the seconds from now until it would start here, and would end.
 
-    The node could start up to ``places`` of them at about these times.
+    The node could start up to ``places`` of them at about these times. ``missing_bytes`` of each
+    task's inputs are not here.
     """
 
     node: NodeId
     number: int
     places: int
     times: tuple[tuple[float, float], ...]
+    missing_bytes: tuple[int, ...]
 
 
 class PromisedSlot(msgspec.Struct, frozen=True, array_like=True):

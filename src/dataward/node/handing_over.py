@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from dataward.model.answers import Standing
-from dataward.model.events import Occasion
+from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
-from dataward.model.operations import QueueEntry, Release
+from dataward.model.operations import QueueEntry, Release, Shelf
+from dataward.model.workflow import TaskId
+from dataward.node.mover import NodeParts
 from dataward.node.placer import Placer
 from dataward.node.ready_queue import ReadyQueue
 from dataward.node.state import NodeState
@@ -40,6 +44,43 @@ async def hand_over(
     for entries in by_node.values():
         for entry in entries:
             state.outbox.let_go(entry.task)
+
+
+async def move(
+    parts: NodeParts,
+    chosen: Mapping[TaskId, NodeId],
+    offered: Sequence[QueueEntry],
+    *,
+    staging: bool = False,
+) -> None:
+    """Let other nodes have those of the offered tasks that are chosen for them.
+
+    Some wait in the queue here, some for a core; with ``staging``, some for their inputs.
+    """
+    state, world = parts.state, parts.world
+    moving = [entry for entry in offered if entry.task in chosen]
+    queued = take_out(state.queue, moving)
+    begun = await give_up(
+        state, parts.store, [e for e in moving if e not in queued], staging=staging
+    )
+    by_node: dict[NodeId, list[QueueEntry]] = {}
+    for entry in (*queued, *(entry for entry, _ in begun)):
+        by_node.setdefault(chosen[entry.task], []).append(as_moved(entry))
+    await hand_over(state, parts.placer, by_node, Occasion.GIVEN)
+    await parts.placer.are_placed([standing for _, standing in begun])
+    for node, tasks in by_node.items():
+        ids = tuple(entry.task for entry in tasks)
+        world.emit(WorkGiven(world.kernel.now(), world.node, node, ids, ()))
+    state.outbox.load_changed()
+
+
+def as_moved(entry: QueueEntry) -> QueueEntry:
+    """The entry of a task that moves: one whose run time is certain stays where it goes.
+
+    So it never goes to and fro. One whose run time is not certain goes only to idle cores. If
+    another task is there first, it may go on.
+    """
+    return entry if entry.spread else msgspec.structs.replace(entry, shelf=Shelf.KEPT)
 
 
 async def give_up(

@@ -1,41 +1,29 @@
-"""Offers tasks that would have to wait, and tasks that run late, to nodes that would be sooner.
+"""Offers tasks that would have to wait to nodes that would start them sooner, staging counted.
 
-A node that is asked says when it could start a task: it knows which inputs it has, how fast others
-come, and when a core will be free. So work only moves where it starts sooner, staging counted, and
-a task is run a second time only where that should end first. A lost message costs one offer. Nodes
-that have nothing to do say so (`Volunteer`), and are asked first.
+Who is asked, and what they answer, is in `bidding`. Beside it, tasks that run late are run a second
+time (`doubling`), and tasks that lost their node go back to their inputs (`returning`).
 
 A node that came after this one had started was in no plan, and would have nothing to do for as long
 as all goes as planned. So tasks that would have to wait are offered to newcomers even then.
 """
 
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
-import msgspec
-
 from dataward.errors import SettingError
-from dataward.model.answers import Standing
-from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
-from dataward.model.messages import Ask, Bid, MoverMessage, Offer, OfferedTask
-from dataward.model.operations import Look, QueueEntry, Replicate, Shelf
+from dataward.model.messages import Ask, Bid, MoverMessage, Offer
+from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
-from dataward.node.depot import as_committed
-from dataward.node.forecast import (
-    cores_free_in,
-    expected_seconds,
-    late_after_seconds,
-    overrun_seconds,
-    remaining_seconds,
-    starts_in,
-)
-from dataward.node.handing_over import give_up, hand_over, take_out
+from dataward.node.bidding import Bidding
+from dataward.node.doubling import Doubler
+from dataward.node.forecast import cores_free_in, expected_seconds, overrun_seconds, starts_in
+from dataward.node.handing_over import move
 from dataward.node.mover import NodeParts
-from dataward.node.neighbourhood import Neighbourhood, Neighbours, size_of
+from dataward.node.neighbourhood import Neighbourhood, Neighbours
+from dataward.node.returning import Returner
 from dataward.node.volunteering import Volunteer
-from dataward.world import Flag
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
 LATE_SECONDS = 5.0
@@ -54,6 +42,7 @@ class Offering:
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
     volunteers: bool = True  # a node with an idle core says so
+    returns: bool = True  # a task that lost its node goes back to its inputs
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
@@ -118,7 +107,7 @@ def is_loose(entry: QueueEntry) -> bool:
 
 
 def may_move(entry: QueueEntry, behind_seconds: float) -> bool:
-    """Whether a task may leave a node that is so far behind what was estimated of its tasks.
+    """Whether a task may leave its node if the node, or the task itself, is so far behind.
 
     As long as all goes as estimated, the plan is followed: to move a long task because of a short
     delay would upset the plans of two nodes.
@@ -126,35 +115,7 @@ def may_move(entry: QueueEntry, behind_seconds: float) -> bool:
     return is_loose(entry) or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
 
 
-def as_moved(entry: QueueEntry) -> QueueEntry:
-    """The entry of a task that moves: one whose run time is certain stays where it goes.
-
-    So it never goes to and fro. One whose run time is not certain goes only to idle cores. If
-    another task is there first, it may go on.
-    """
-    return entry if entry.spread else msgspec.structs.replace(entry, shelf=Shelf.KEPT)
-
-
-def first_to_end(bids: Sequence[Bid]) -> tuple[float, NodeId] | None:
-    """In how many seconds the only task of an offer would end at the best node, and that node."""
-    return min(((bid.times[0][1], bid.node) for bid in bids), default=None)
-
-
 # --- the node's part -----------------------------------------------------------------------------
-
-
-@dataclass
-class _Round:
-    """An offer under way."""
-
-    asked: int
-    complete: Flag
-    bids: list[Bid] = field(default_factory=list)
-
-    def add(self, bid: Bid) -> None:
-        self.bids.append(bid)
-        if len(self.bids) >= self.asked:
-            self.complete.set()
 
 
 @dataclass
@@ -162,12 +123,7 @@ class OfferMover:
     parts: NodeParts
     settings: Offering
     neighbours: Neighbours
-    _rounds: dict[int, _Round] = field(default_factory=dict)
-    _number: int = 0
-    _promised: list[tuple[float, float]] = field(default_factory=list)  # (until when, seconds)
-    _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
-    _doubled: set[TaskId] = field(default_factory=set)  # of these, those that run elsewhere too
-    _volunteers: dict[NodeId, None] = field(default_factory=dict)  # said that they are idle
+    _is_upset: bool = False  # a displaced task has come here: by the plan, others have the cores
 
     def __post_init__(self) -> None:
         world = self.parts.world
@@ -176,6 +132,12 @@ class OfferMover:
         world.nodes.watch(self._news.set)
         world.nodes.watch(self._see_company)
         self._see_company()
+        settings = self.settings
+        self._bidding = Bidding(
+            self.parts, self.neighbours, settings.neighbours, settings.bid_seconds
+        )
+        self._doubler = Doubler(self.parts, self._bidding, self._company)
+        self._returner = Returner(self.parts, self._bidding)
 
     def _see_company(self) -> None:
         if len(self.parts.world.nodes) > 1:
@@ -189,25 +151,21 @@ class OfferMover:
             self.parts, self.neighbours, self._company,
             settings.bid_seconds, settings.pause_seconds_max,
         )  # fmt: skip
-        loops = [self._relieve(), self._back_up()]
+        loops = [self._relieve(), self._doubler.run()]
         return [*loops, volunteer.run()] if settings.volunteers else loops
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):
-            self._bid(message)
+            self._bidding.answer(message)
         elif isinstance(message, Bid):
-            round_ = self._rounds.get(message.number)
-            if round_ is not None:
-                round_.add(message)
+            self._bidding.on_bid(message)
         elif isinstance(message, Ask):
-            self._volunteers[message.node] = None
+            self._bidding.volunteers(message.node)
             self._news.set()
-            if self._helped - self._doubled:
-                self._helped &= self._doubled
-                self.parts.state.attempts.started_one.set()
+            self._doubler.offer_again()
 
     def loose_ends(self) -> dict[str, int]:
-        return {"offers under way": len(self._rounds)}
+        return {"offers under way": self._bidding.under_way}
 
     # --- tasks that wait -------------------------------------------------------------------------
 
@@ -224,6 +182,8 @@ class OfferMover:
                 continue
             self._news.clear()
             stays = queue.stays
+            if self.settings.returns:
+                await self._returner.offer()
             gave = await self._offer_waiting()
             if gave or queue.stays != stays:
                 pause = self.settings.pause_seconds_min
@@ -250,19 +210,25 @@ class OfferMover:
         first = state.queue.most_urgent(half)
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
         waits = self._waits(staged, first, last)
+        under_way = (attempt.entry for attempt in state.attempts.under_way())
+        self._is_upset |= any(entry.displaced for entry in (*under_way, *first, *last))
         behind = self._behind_seconds()
+        movable = {
+            entry.task for entry in (*staged, *first, *last)
+            if may_move(entry, max(behind, self._late_seconds(entry, waits[entry.task])))
+        }  # fmt: skip
         offered = [
             entry for entry in (*staged, *first, *last)
             if waits[entry.task] > LEAST_GAIN_SECONDS
             and entry.shelf is Shelf.SHARED
-            and (newcomers or may_move(entry, behind))
+            and (newcomers or entry.task in movable)
         ]  # fmt: skip
         if not offered:
             return False
-        bids = await self._bids(await self._described(offered), newcomers)
-        reserved = {entry.task: newcomers for entry in offered if not may_move(entry, behind)}
+        bids = await self._bidding.bids_for(offered, newcomers)
+        reserved = {entry.task: newcomers for entry in offered if entry.task not in movable}
         chosen = winners(waits, bids, offered, self.settings.run_share, reserved)
-        await self._move(chosen, offered)
+        await move(self.parts, chosen, offered)
         return bool(chosen)
 
     def _waits(
@@ -292,170 +258,11 @@ class OfferMover:
         overdue = sum(overrun_seconds(attempt, now, state.times) for attempt in under_way)
         return (state.overrun_seconds + overdue) / self.parts.world.cores
 
-    async def _move(self, chosen: Mapping[TaskId, NodeId], offered: Sequence[QueueEntry]) -> None:
-        """Let other nodes have these tasks; some wait in the queue here, some for a core."""
-        parts, world = self.parts, self.parts.world
-        moving = [entry for entry in offered if entry.task in chosen]
-        queued = take_out(parts.state.queue, moving)
-        begun = await give_up(parts.state, parts.store, [e for e in moving if e not in queued])
-        by_node: dict[NodeId, list[QueueEntry]] = {}
-        for entry in (*queued, *(entry for entry, _ in begun)):
-            by_node.setdefault(chosen[entry.task], []).append(as_moved(entry))
-        await hand_over(parts.state, parts.placer, by_node, Occasion.GIVEN)
-        await parts.placer.are_placed([standing for _, standing in begun])
-        for node, tasks in by_node.items():
-            ids = tuple(entry.task for entry in tasks)
-            world.emit(WorkGiven(world.kernel.now(), world.node, node, ids, ()))
-        parts.state.outbox.load_changed()
+    def _late_seconds(self, entry: QueueEntry, wait_seconds: float) -> float:
+        """By how much a task that waits so long would start after the last moment of its plan.
 
-    # --- tasks that run late ---------------------------------------------------------------------
-
-    async def _back_up(self) -> None:
-        """Whenever an attempt is late, have the task run elsewhere too if that should end first."""
-        attempts, kernel = self.parts.state.attempts, self.parts.world.kernel
-        while True:
-            await self._company.wait()
-            await attempts.started_one.wait(self._late_in_seconds())
-            attempts.started_one.clear()
-            for entry in self._late():
-                self._helped.add(entry.task)
-                await self._offer_late(entry)
-            here = {attempt.entry.task for attempt in attempts.under_way()}
-            self._helped &= here
-            self._doubled &= here
-            await kernel.sleep(0)
-
-    def _late_in_seconds(self) -> float | None:
-        first = min((late_at for late_at, _ in self._unhelped()), default=None)
-        return None if first is None else max(first - self.parts.world.kernel.now(), 0.0) + 1e-3
-
-    def _late(self) -> list[QueueEntry]:
-        now = self.parts.world.kernel.now()
-        return [entry for late_at, entry in self._unhelped() if now >= late_at]
-
-    def _unhelped(self) -> list[tuple[float, QueueEntry]]:
-        """When each task that runs will be late, but for those that were offered already."""
-        return [
-            (
-                attempt.started_at + late_after_seconds(attempt.entry, self.parts.state.times),
-                attempt.entry,
-            )
-            for attempt in self.parts.state.attempts.under_way()
-            if attempt.started_at is not None
-            and not attempt.has_run
-            and attempt.entry.task not in self._helped
-        ]
-
-    async def _offer_late(self, entry: QueueEntry) -> None:
-        parts = self.parts
-        best = first_to_end(await self._bids(await self._described([entry])))
-        attempt = next(
-            (a for a in parts.state.attempts.under_way() if a.entry.task == entry.task), None
-        )
-        if best is None or attempt is None or attempt.started_at is None or attempt.has_run:
-            return
-        elapsed = parts.world.kernel.now() - attempt.started_at
-        if best[0] > max(
-            elapsed, remaining_seconds(attempt, parts.world.kernel.now(), parts.state.times)
-        ):
-            return
-        await self._replicate(entry, best[1])
-
-    async def _replicate(self, entry: QueueEntry, node: NodeId) -> None:
-        """Have the task run at another node too, if it may: the first to end wins."""
-        parts, world = self.parts, self.parts.world
-        answer = await parts.store.ask(Replicate(entry.task, world.node, node), Standing)
-        if answer.granted:
-            self._doubled.add(entry.task)
-            backup = msgspec.structs.replace(entry, replica=True, shelf=Shelf.KEPT)
-            await parts.placer.send({node: [backup]}, Occasion.GIVEN)
-            world.emit(WorkGiven(world.kernel.now(), world.node, node, (entry.task,), ()))
-
-    # --- offers and bids -------------------------------------------------------------------------
-
-    async def _described(self, entries: Sequence[QueueEntry]) -> list[OfferedTask]:
-        """The tasks as other nodes must know them."""
-        looks = await self.parts.store.call([Look(entry.task) for entry in entries])
-        offered = []
-        for entry, look in zip(entries, looks, strict=True):
-            assert isinstance(look, Standing)
-            inputs = as_committed(look.inputs, look.input_copies)
-            sizes = tuple((file.id, file.size_bytes) for file in inputs)
-            offered.append(
-                OfferedTask(
-                    entry.task, entry.priority, entry.seconds, entry.spread, entry.task_type, sizes
-                )
-            )
-        return offered
-
-    async def _bids(
-        self, offered: Sequence[OfferedTask], newcomers: Sequence[NodeId] = ()
-    ) -> list[Bid]:
-        """The answers of volunteers, a few newcomers and a few others, if they come in time."""
-        nodes = self.neighbours.draw()
-        if newcomers:
-            count = size_of(self.settings.neighbours, len(newcomers))
-            drawn = self.parts.world.random.sample(newcomers, count)
-            nodes = list(dict.fromkeys((*drawn, *nodes)))
-        if self._volunteers:
-            nodes = list(dict.fromkeys((*self._volunteers, *nodes)))
-            self._volunteers.clear()
-        if not nodes or not offered:
-            return []
-        self._number += 1
-        number, world = self._number, self.parts.world
-        round_ = self._rounds[number] = _Round(len(nodes), world.kernel.flag())
-        for node in nodes:
-            world.network.send(node, Offer(world.node, number, tuple(offered)))
-        try:
-            await round_.complete.wait(self.settings.bid_seconds)
-        finally:
-            del self._rounds[number]
-        return sorted(round_.bids, key=lambda bid: bid.node)
-
-    def _bid(self, offer: Offer) -> None:
-        """Say when this node could run each of the tasks; say nothing if it is about to stop.
-
-        When a core will be free is known only as well as run times are. So a task whose run time is
-        not certain is wanted only if a core is idle now.
+        The kernel's time and a task's priority both count from the beginning of the run.
         """
-        state, world = self.parts.state, self.parts.world
-        if state.is_draining or not state.identity.joined:
-            return
-        now = world.kernel.now()
-        self._promised = [(until, seconds) for until, seconds in self._promised if until > now]
-        under_way = list(state.attempts.under_way())
-        taken = world.runner.taken_seconds()
-        idle = world.cores - len(under_way) - len(state.queue) - len(self._promised) - len(taken)
-        free = cores_free_in(under_way, world.cores, now, state.times, taken)
-        starts_in(sorted(a.entry for a in under_way if a.started_at is None), free, state.times)
-        times = [
-            (inf, inf) if task.spread and idle <= 0 else self._span(task, free[0], offer.node)
-            for task in offer.tasks
-        ]
-        places = sum(seconds <= free[0] for seconds in free)
-        if any(task.spread for task in offer.tasks):
-            places = min(places, max(idle, 0))
-        if longest := max((end - start for start, end in times if end < inf), default=0.0):
-            # Until the giver has decided, other givers should not count on the same cores.
-            self._promised.append((now + 2 * self.settings.bid_seconds, longest))
-        world.network.send(offer.node, Bid(world.node, offer.number, places, tuple(times)))
-
-    def _span(
-        self, task: OfferedTask, free_in_seconds: float, giver: NodeId
-    ) -> tuple[float, float]:
-        """In how many seconds this node would start a task, and end it."""
-        state, cores = self.parts.state, self.parts.world.cores
-        entry = QueueEntry(
-            task.priority, task.task, False, task.seconds,
-            spread=task.spread, task_type=task.task_type,
-        )  # fmt: skip
-        before = sum(seconds for _, seconds in self._promised)
-        first = state.queue.most_urgent(1)
-        if first and not entry < first[0]:
-            before += state.queue.load_seconds
-        missing = sum(size for file, size in task.inputs if file not in self.parts.depot)
-        rate = self.parts.world.network.expected_rate(giver) if missing else None
-        staged = state.learned.staging_seconds(missing, rate)
-        start = max(free_in_seconds + before / cores, staged)
-        return start, start + expected_seconds(entry, state.times)
+        if not self._is_upset:
+            return 0.0
+        return self.parts.world.kernel.now() + wait_seconds - entry.priority

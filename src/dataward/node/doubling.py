@@ -1,0 +1,101 @@
+"""Doubling: a task that runs late is run at another node too, if it should end there first.
+
+The first run to end wins, and the other is stopped, as always.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from dataward.model.answers import Standing
+from dataward.model.events import Occasion, WorkGiven
+from dataward.model.ids import NodeId
+from dataward.model.messages import Bid
+from dataward.model.operations import QueueEntry, Replicate, Shelf
+from dataward.model.workflow import TaskId
+from dataward.node.bidding import Bidding
+from dataward.node.forecast import late_after_seconds, remaining_seconds
+from dataward.node.mover import NodeParts
+from dataward.world import Flag
+
+
+def first_to_end(bids: Sequence[Bid]) -> tuple[float, NodeId] | None:
+    """In how many seconds the only task of an offer would end at the best node, and that node."""
+    return min(((bid.times[0][1], bid.node) for bid in bids), default=None)
+
+
+@dataclass
+class Doubler:
+    parts: NodeParts
+    bidding: Bidding
+    company: Flag  # set while there is another node
+    _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
+    _doubled: set[TaskId] = field(default_factory=set)  # of these, those that run elsewhere too
+
+    async def run(self) -> None:
+        """Whenever an attempt is late, have the task run elsewhere too if that should end first."""
+        attempts, kernel = self.parts.state.attempts, self.parts.world.kernel
+        while True:
+            await self.company.wait()
+            await attempts.started_one.wait(self._late_in_seconds())
+            attempts.started_one.clear()
+            for entry in self._late():
+                self._helped.add(entry.task)
+                await self._offer(entry)
+            here = {attempt.entry.task for attempt in attempts.under_way()}
+            self._helped &= here
+            self._doubled &= here
+            await kernel.sleep(0)
+
+    def offer_again(self) -> None:
+        """Offer late tasks once more that nobody would end sooner: a node has become idle."""
+        if self._helped - self._doubled:
+            self._helped &= self._doubled
+            self.parts.state.attempts.started_one.set()
+
+    def _late_in_seconds(self) -> float | None:
+        first = min((late_at for late_at, _ in self._unhelped()), default=None)
+        return None if first is None else max(first - self.parts.world.kernel.now(), 0.0) + 1e-3
+
+    def _late(self) -> list[QueueEntry]:
+        now = self.parts.world.kernel.now()
+        return [entry for late_at, entry in self._unhelped() if now >= late_at]
+
+    def _unhelped(self) -> list[tuple[float, QueueEntry]]:
+        """When each task that runs will be late, but for those that were offered already."""
+        return [
+            (
+                attempt.started_at + late_after_seconds(attempt.entry, self.parts.state.times),
+                attempt.entry,
+            )
+            for attempt in self.parts.state.attempts.under_way()
+            if attempt.started_at is not None
+            and not attempt.has_run
+            and attempt.entry.task not in self._helped
+        ]
+
+    async def _offer(self, entry: QueueEntry) -> None:
+        parts = self.parts
+        best = first_to_end(await self.bidding.bids_for([entry]))
+        attempt = next(
+            (a for a in parts.state.attempts.under_way() if a.entry.task == entry.task), None
+        )
+        if best is None or attempt is None or attempt.started_at is None or attempt.has_run:
+            return
+        elapsed = parts.world.kernel.now() - attempt.started_at
+        if best[0] > max(
+            elapsed, remaining_seconds(attempt, parts.world.kernel.now(), parts.state.times)
+        ):
+            return
+        await self._replicate(entry, best[1])
+
+    async def _replicate(self, entry: QueueEntry, node: NodeId) -> None:
+        """Have the task run at another node too, if it may."""
+        parts, world = self.parts, self.parts.world
+        answer = await parts.store.ask(Replicate(entry.task, world.node, node), Standing)
+        if answer.granted:
+            self._doubled.add(entry.task)
+            backup = msgspec.structs.replace(entry, replica=True, shelf=Shelf.KEPT)
+            await parts.placer.send({node: [backup]}, Occasion.GIVEN)
+            world.emit(WorkGiven(world.kernel.now(), world.node, node, (entry.task,), ()))
