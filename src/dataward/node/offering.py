@@ -320,9 +320,10 @@ class OfferMover:
             for entry in self._late():
                 self._helped.add(entry.task)
                 await self._offer_late(entry)
-            here = {attempt.entry.task for attempt in attempts.under_way()}
-            self._helped &= here
-            self._doubled &= here
+            if self._helped:  # of which those are that run elsewhere too
+                here = {attempt.entry.task for attempt in attempts.under_way()}
+                self._helped &= here
+                self._doubled &= here
             await kernel.sleep(0)
 
     def _late_in_seconds(self) -> float | None:
