@@ -29,7 +29,6 @@ PARTS: dict[str, tuple[str, ...]] = {
     "second runs": ("backups_max=0",),
     "offers, and second runs": ("mover=heft-links",),
     "volunteers": ("volunteers=false",),
-    "tasks that return": ("returns=false",),
     "cores and links by urgency": ("precedence=arrival",),
     "latest starts": ("plan=heft-links",),
     "short leases": ("lease_seconds=125", "validation_seconds=62.5"),

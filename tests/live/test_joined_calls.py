@@ -107,3 +107,22 @@ def test_one_who_no_longer_waits_takes_nobody_along() -> None:
             await one
 
     asyncio.run(work())
+
+
+def test_a_node_that_has_work_makes_calls_at_a_pace() -> None:
+    async def work() -> None:
+        store = Watched()
+        joined = JoinedCalls(store, has_work=lambda: True)
+        await joined.call(probes("a"))  # nothing was called a moment ago
+        calls = []
+        for node in "bcd":
+            calls.append(asyncio.ensure_future(joined.call(probes(node))))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        answers = await asyncio.gather(*calls)
+
+        assert store.calls == [1, 3]
+        assert [answer.node for (answer,) in answers] == list("bcd")
+
+    asyncio.run(work())

@@ -75,6 +75,7 @@ def test_orders_in_line_are_carried_out_in_order_and_their_starts_follow_the_end
         door = Door("door")
         first = asyncio.ensure_future(pool.carry_out(door.order))
         await door.reached()
+        assert not pool.has_lines()
         rest = [
             asyncio.ensure_future(
                 pool.carry_out(noting(name), lambda at, name=name: starts.update({name: at}))
@@ -83,6 +84,7 @@ def test_orders_in_line_are_carried_out_in_order_and_their_starts_follow_the_end
         ]
         await next_turn()
         assert not starts
+        assert pool.has_lines()
         await door.open()
         reports.extend([await first, *[await one for one in rest]])
 

@@ -612,6 +612,18 @@ def test_a_task_that_began_later_is_late_later() -> None:
     assert place.offered() == [("runs",)]
 
 
+def test_a_short_task_is_left_alone_for_as_long_as_asking_and_moving_take() -> None:
+    place = Place()
+    place.runs(spread=0.0, seconds=0.01)
+    place.moves()
+
+    place.pass_time(0.49)
+    assert place.offered() == []
+    place.pass_time(0.02)
+
+    assert place.offered() == [("runs",)]
+
+
 def test_a_late_task_is_offered_once_for_each_of_its_runs() -> None:
     place = Place()
     place.runs(spread=0.0)

@@ -170,3 +170,22 @@ def test_a_node_that_is_told_to_brings_files_in() -> None:
 
     assert place.network.fetched == [("a", ORIGIN), ("b", ORIGIN)]
     assert node.loose_ends()["files to bring in ahead"] == 0
+
+
+def test_small_files_that_travel_together_are_asked_for_at_once() -> None:
+    place = Place()
+    place.network.together_bytes = 50
+    begun: list[tuple[str, float]] = []
+    fetch = place.network.fetch
+
+    async def watched(file: InputFile, source: str) -> None:
+        begun.append((file.id, place.kernel.now()))
+        await place.kernel.sleep(1.0)
+        await fetch(file, source)
+
+    place.network.fetch = watched  # type: ignore[method-assign, assignment]
+    place.stock(a_file("a"), a_file("b"), a_file("large", 50), a_file("c"))
+    place.pass_time(10.0)
+
+    assert begun == [("a", 0.0), ("b", 0.0), ("large", 1.0), ("c", 2.0)]
+    assert place.left() == 0

@@ -69,3 +69,26 @@ def test_every_task_comes_once_and_after_its_parents(producers, readers, random)
     place = {task: number for number, task in enumerate(order)}
     for task in order:
         assert all(place[p] < place[task] for p in workflow.parents.row(task).tolist())
+
+
+def test_of_tasks_alike_each_node_is_meant_to_have_a_stretch() -> None:
+    workflow = fan(6, 0)
+
+    order = named(workflow, families_in_turn(workflow, np.ones(6), [1, 1]))
+
+    assert order == ["p0", "p3", "p1", "p4", "p2", "p5"]
+
+
+def test_a_stretch_is_as_long_as_its_nodes_share_of_all_cores() -> None:
+    workflow = fan(7, 0)
+
+    order = named(workflow, families_in_turn(workflow, np.ones(7), [2, 1]))
+
+    assert order == ["p0", "p1", "p5", "p2", "p3", "p6", "p4"]
+
+
+@given(st.integers(1, 30), st.lists(st.integers(1, 4), min_size=1, max_size=5))
+def test_stretches_leave_no_task_out(tasks, cores) -> None:
+    order = families_in_turn(fan(tasks, 0), np.ones(tasks), cores).tolist()
+
+    assert sorted(order) == list(range(tasks))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from builders import workflows
 from dataward import generate
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.file_edges import with_file_edges
 from dataward.model.platform import Platform, uniform_platform
 from dataward.model.workflow import Workflow
 from dataward.plan.costs import costs_of
@@ -276,3 +277,21 @@ def test_a_task_is_planned_into_a_gap_between_others() -> None:
     schedule = quick_links_schedule(builder.build(), a_platform((2, 1.0), (3, 1.0)), {})
 
     assert schedule.starts.tolist() == [0, 60, 0]
+
+
+def test_neighbours_that_have_children_in_common_stay_together() -> None:
+    wf, width = WorkflowBuilder("layers"), 30
+    for layer in range(5):
+        for i in range(width):
+            wf.file(f"f{layer + 1}-{i}", 1000)
+            inputs = [f"f{layer}-{i}", f"f{layer}-{(i + 1) % width}"] if layer else []
+            wf.task(
+                f"t{layer}-{i}", runtime_seconds=1.0, inputs=inputs, outputs=[f"f{layer + 1}-{i}"]
+            )
+    workflow = with_file_edges(wf.build())
+
+    schedule = quick_links_schedule(workflow, uniform_platform(3, cores=1), {})
+
+    check_schedule(workflow, uniform_platform(3, cores=1), schedule)
+    assert schedule.makespan_seconds < 5 * width / 3 + 0.1
+    assert len(schedule.transfers) < 6 * 4  # two at most for each border, and layer but the first

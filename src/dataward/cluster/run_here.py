@@ -308,7 +308,7 @@ class RunHere:
             memory_bytes=parts.memory_bytes,
             kernel=kernel,
             random=seeded(self.run.name, parts.node, parts.incarnation),
-            store=JoinedCalls(parts.store_of(self.run)),
+            store=JoinedCalls(parts.store_of(self.run), parts.pool.has_lines),
             network=network,
             disk=disk,
             runner=runner,

@@ -58,7 +58,6 @@ from dataward.runs.selection import select, tasks_named
 from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping
 
 KEEPERS = 3  # hosts that keep a run's description
-SHARDS_EACH = 2  # of a run, for each server of a cluster: when servers are added, these move
 UPLOADS_AT_ONCE = 8
 BYTES_PER_SECOND = 125e6  # of a link of which nothing is known, for the plan: 1 Gbps
 _UNFIT = re.compile(r"[^a-z0-9]+")
@@ -170,7 +169,8 @@ class Submitter:
                 orders = msgspec.structs.replace(orders, strategy=KEEPING)
                 plan = plan_of(placed, [member.node for member in members])
                 tasks = self._with_plan(orders, tasks, known, plan, members)
-        shards = facts.primaries * SHARDS_EACH if facts.primaries > 1 else 1
+        # More would cost more calls: a call goes to each shard that it is about.
+        shards = facts.primaries
         run = await self._register(orders, tasks, members, shards, promise, promises)
         uploaded_bytes = sum(one.size_bytes for _, one in uploads.values())
         return SubmittedRun(

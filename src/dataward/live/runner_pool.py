@@ -40,6 +40,7 @@ main()
 # Idle processes that have made calls are kept for their runs, up to so many in all for each slot.
 PROCESSES_PER_SLOT_MAX = 4
 LOOK_AGAIN_SECONDS_MIN = 0.01
+ORDERS_IN_LINE = 4  # that take a few milliseconds, even if they are the shortest commands
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -169,6 +170,11 @@ class RunnerPool:
     def running(self) -> list[PendingOrder]:
         """The orders that are being carried out."""
         return [p.current for p in self._busy.values() if p.current is not None]
+
+    def has_lines(self) -> bool:
+        """Whether every process has several orders in line, and so need not wait for the next."""
+        busy = self._busy.values()
+        return not self._idle and all(len(process.line) > ORDERS_IN_LINE for process in busy)
 
     def taken_seconds(self, run: str) -> list[float]:
         """How long the orders of other runs have run, one number for each core that they have."""

@@ -19,6 +19,8 @@ from dataward.node.forecast import late_after_seconds, remaining_seconds
 from dataward.node.mover import NodeParts
 from dataward.world import Flag
 
+LEAST_SECONDS = 0.5  # a task that has run for less is not late
+
 
 def first_to_end(bids: Sequence[Bid]) -> tuple[float, NodeId] | None:
     """In how many seconds the only task of an offer would end at the best node, and that node."""
@@ -65,15 +67,16 @@ class Doubler:
     def _unhelped(self) -> list[tuple[float, QueueEntry]]:
         """When each task that runs will be late, but for those that were offered already."""
         return [
-            (
-                attempt.started_at + late_after_seconds(attempt.entry, self.parts.state.times),
-                attempt.entry,
-            )
+            (attempt.started_at + self._late_after_seconds(attempt.entry), attempt.entry)
             for attempt in self.parts.state.attempts.under_way()
             if attempt.started_at is not None
             and not attempt.has_run
             and attempt.entry.task not in self._helped
         ]
+
+    def _late_after_seconds(self, entry: QueueEntry) -> float:
+        """A short task is left alone for a while: to ask, and to move its inputs, takes longer."""
+        return max(late_after_seconds(entry, self.parts.state.times), LEAST_SECONDS)
 
     async def _offer(self, entry: QueueEntry) -> None:
         parts = self.parts

@@ -42,7 +42,6 @@ class Offering:
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
     volunteers: bool = True  # a node with an idle core says so
-    returns: bool = True  # a task that lost its node goes back to its inputs
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
@@ -182,8 +181,7 @@ class OfferMover:
                 continue
             self._news.clear()
             stays = queue.stays
-            if self.settings.returns:
-                await self._returner.offer()
+            await self._returner.offer()
             gave = await self._offer_waiting()
             if gave or queue.stays != stays:
                 pause = self.settings.pause_seconds_min

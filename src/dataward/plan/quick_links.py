@@ -71,7 +71,7 @@ def placed_quickly(
     it is least, and not where it ends first. With ``only``, all tasks run on that node.
     """
     planner = QuickPlanner(costs, platform, onward=onward, only=only, with_transfers=with_transfers)
-    for task in families_in_turn(costs.workflow, ranks).tolist():
+    for task in families_in_turn(costs.workflow, ranks, costs.cores).tolist():
         planner.place(task)
     return planner.schedule()
 

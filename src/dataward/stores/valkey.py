@@ -70,6 +70,8 @@ class ValkeyStore:
 
     async def call(self, operations: Sequence[Operation]) -> list[Answer]:
         self.calls += 1
+        if self.shard_count == 1:
+            return await self._call_shard(0, operations)
         by_shard: dict[int, list[int]] = {}
         for place, operation in enumerate(operations):
             by_shard.setdefault(shard_of(operation, self.shard_count), []).append(place)
@@ -108,13 +110,13 @@ class ValkeyStore:
         waits = (self._connection.settle(f"{tag}settled", wait_seconds) for tag in self._tags)
         return all(await asyncio.gather(*waits))
 
-    async def _call_shard(self, shard: int, operations: list[Operation]) -> list[Answer]:
+    async def _call_shard(self, shard: int, operations: Sequence[Operation]) -> list[Answer]:
         answers: list[Answer] = []
         for first in range(0, len(operations), OPERATIONS_MAX):
             answers += await self._call_once(shard, operations[first : first + OPERATIONS_MAX])
         return answers
 
-    async def _call_once(self, shard: int, operations: list[Operation]) -> list[Answer]:
+    async def _call_once(self, shard: int, operations: Sequence[Operation]) -> list[Answer]:
         now = self._clock() if self._clock is not None else None
         asked = Asked(self.shard_count, *self._seen[shard], runs_of(operations), now)
         try:
