@@ -277,6 +277,10 @@ def test_a_pool_that_is_closed_has_no_file_open():
     assert open_files() == before
 
 
+def test_a_pool_without_processes_has_no_lines() -> None:
+    assert not RunnerPool(Path("work").absolute(), 2).has_lines()
+
+
 def test_processes_that_were_launched_and_given_nothing_end_with_their_pool():
     before = open_files(), child_processes()
     pool = RunnerPool(Path("work").absolute(), 2)

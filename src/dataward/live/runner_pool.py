@@ -173,8 +173,9 @@ class RunnerPool:
 
     def has_lines(self) -> bool:
         """Whether every process has several orders in line, and so need not wait for the next."""
-        busy = self._busy.values()
-        return not self._idle and all(len(process.line) > ORDERS_IN_LINE for process in busy)
+        if self._idle or not self._busy:
+            return False
+        return all(len(process.line) > ORDERS_IN_LINE for process in self._busy.values())
 
     def taken_seconds(self, run: str) -> list[float]:
         """How long the orders of other runs have run, one number for each core that they have."""
