@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 import psutil
 from valkey.exceptions import ValkeyError
@@ -49,6 +50,7 @@ class Rig:
     names: list[NodeId] = field(init=False)
     lan: Lan | None = field(init=False, default=None)
     has_small_disk: bool = False
+    _starting: Lock = field(init=False, default_factory=Lock)  # two harms may be undone at a time
 
     def __post_init__(self) -> None:
         self.names = [NodeId(f"n{number}") for number in range(1, self.nodes + 1)]
@@ -92,11 +94,12 @@ class Rig:
 
     def start_nodes(self) -> None:
         """Start every node that does not run."""
-        self.reap()
         options = ["--lease", f"{LEASE_SECONDS:g}s"]
         if self.capacity:
             options += ["--capacity", self.capacity]
-        self.laptop.start_nodes(self.nodes, 1, options)
+        with self._starting:
+            self.reap()
+            self.laptop.start_nodes(self.nodes, 1, options)
 
     def wait_for(self, nodes: list[NodeId]) -> None:
         """Return when these are members, and answer."""
