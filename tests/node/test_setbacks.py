@@ -322,6 +322,30 @@ def test_it_is_let_go_of_and_sent_nowhere_if_a_rival_has_it(stays: bool) -> None
     assert not place.is_held()
 
 
+# --- attempts that are cancelled while the store does not answer ---------------------------------
+
+
+@pytest.mark.parametrize("setback", ["input lost", "out of reach", "no room"])
+def test_an_attempt_that_is_cancelled_before_the_store_has_heard_of_its_setback_has_an_end(
+    setback: str,
+) -> None:
+    place = Place(READS_P)
+    happen = {
+        "input lost": lambda: place.setbacks.on_input_lost(
+            place.begun, place.attempt, InputLost(place.spec.inputs)
+        ),
+        "out of reach": lambda: failing(place),
+        "no room": lambda: place.setbacks.on_disk_full(place.spec, place.attempt, "no room"),
+    }
+    place.store.answers.clear()
+    fiber = place.start(happen[setback]())
+
+    fiber.cancel()
+    place.pass_time()
+
+    assert place.outcomes() == [(place.attempt, AttemptOutcome.CANCELLED)]
+
+
 # --- replicas ------------------------------------------------------------------------------------
 
 

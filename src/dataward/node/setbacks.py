@@ -1,5 +1,7 @@
 """Handles attempts that cannot go on, for reasons other than the task's own error."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -23,7 +25,7 @@ from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended
-from dataward.world import InputLost, Unserved, World
+from dataward.world import Cancelled, InputLost, Unserved, World
 
 
 @dataclass
@@ -36,6 +38,18 @@ class Setbacks:
     herald: Herald
     _no_room: dict[TaskId, int] = field(default_factory=dict)  # how often each found no room
 
+    @contextmanager
+    def _told_if_cancelled(self, task: TaskId, attempt: AttemptId) -> Iterator[None]:
+        """Say that the attempt has ended, should it be cancelled before the store has heard of it.
+
+        The store may be out of reach until the node's lease is lost, and with it the attempt.
+        """
+        try:
+            yield
+        except Cancelled:
+            tell_ended(self.world, task, attempt, AttemptOutcome.CANCELLED)
+            raise
+
     # --- inputs that nobody has any more ---------------------------------------------------------
 
     async def on_input_lost(self, begun: Begun, attempt: AttemptId, lost: InputLost) -> None:
@@ -45,7 +59,8 @@ class Setbacks:
         held by this node, whose lease will expire, or waiting for notices that will come.
         """
         task = begun.spec.id
-        standing = await self.store.ask(Look(task), Standing)
+        with self._told_if_cancelled(task, attempt):
+            standing = await self.store.ask(Look(task), Standing)
         if standing.state in FINAL:
             # Another attempt has won, so the inputs were removed: nobody needs them any more.
             tell_ended(self.world, task, attempt, AttemptOutcome.LOST, "finished")
@@ -54,8 +69,9 @@ class Setbacks:
         generations = {task: begun.parents.get(task, 1) for task in lost.producers}
         # Nodes that had the files are down or do not serve them: others should make them again.
         had_them = {copy.node for copy in begun.copies}
-        reopened = await self.placer.reopen(generations, had_them)
-        standing = await self._postpone(task, attempt, generations, reopened)
+        with self._told_if_cancelled(task, attempt):
+            reopened = await self.placer.reopen(generations, had_them)
+            standing = await self._postpone(task, attempt, generations, reopened)
         tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
         if standing.state in IN_VAIN:
             # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
@@ -92,7 +108,8 @@ class Setbacks:
 
     async def on_transfer_failed(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         """Keep the task and try again after a while: neither task nor node is at fault."""
-        standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
+        with self._told_if_cancelled(spec.id, attempt):
+            standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         await self.world.kernel.sleep(self.settings.retry_seconds_max)
         if standing.needs_node:
@@ -133,7 +150,8 @@ class Setbacks:
         return self._no_room[task] > self.settings.full_disk_tries
 
     async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        standing = await self.store.ask(Release(spec.id, attempt), Standing)
+        with self._told_if_cancelled(spec.id, attempt):
+            standing = await self.store.ask(Release(spec.id, attempt), Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
         if standing.needs_node:
             replica = self._is_replica(spec.id)
