@@ -7,7 +7,7 @@ from time import monotonic
 
 from cluster.laptops import laptop_cluster
 from dataward import write_workflow
-from dataward.cluster.host_watch import HostWatch, watched_by
+from dataward.cluster.host_watch import NODE_HEADER, HostWatch, watched_by
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.members import Member
@@ -39,6 +39,7 @@ class Other:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.is_silent = False
+        self.node = ""  # that it says it is
         self._connections: list[asyncio.StreamWriter] = []
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,7 +47,8 @@ class Other:
         await reader.readuntil(b"\r\n\r\n")
         self.asked.set()
         if not self.is_silent:
-            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            said = f"{NODE_HEADER}: {self.node}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(b"HTTP/1.1 200 OK\r\n" + said.encode())
 
     async def start(self) -> Member:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -121,6 +123,38 @@ def test_a_host_that_was_stopped_itself_asks_again() -> None:
         other.is_silent = False
 
     assert watch_over(scene, lambda: next(times, 10.0)) == []
+
+
+# --- who has a name ------------------------------------------------------------------------------
+
+
+def is_answered(arrange: Callable[[Other], None]) -> bool:
+    """Whether a host says that it is b, where b is said to be."""
+
+    async def play() -> bool:
+        async def on_gone(member: Member) -> None:
+            pass
+
+        other, watch = Other(), HostWatch(NodeId("b"), None, on_gone, 0.5)
+        member = await other.start()
+        arrange(other)
+        try:
+            return await watch.answers(member)
+        finally:
+            await watch.close()
+            other.end()
+
+    return asyncio.run(play())
+
+
+def test_a_host_answers_to_its_own_name_only() -> None:
+    assert is_answered(lambda other: setattr(other, "node", "b"))
+    assert not is_answered(lambda other: setattr(other, "node", "c"))
+
+
+def test_a_host_that_has_ended_or_is_silent_does_not_answer() -> None:
+    assert not is_answered(lambda other: other.end())
+    assert not is_answered(lambda other: setattr(other, "is_silent", True))
 
 
 # --- a cluster -----------------------------------------------------------------------------------

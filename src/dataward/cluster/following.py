@@ -14,6 +14,7 @@ from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.keeper import Keeper, leader_of
 from dataward.cluster.run_here import INCARNATIONS, HostParts, RunDirectoryHere, RunHere
 from dataward.cluster.tree_here import TreeHere
+from dataward.errors import SettingError
 from dataward.live.durability import replace_content
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun, Member
@@ -91,6 +92,7 @@ class Following:
             if not member.draining and not self._has_gone(member)
         }
         own = self._as_member()
+        self._check_name(own)
         if not own.draining:
             present.setdefault(self._node, own)
         self.present = sorted(present) or [self._node]
@@ -111,6 +113,15 @@ class Following:
                 here.follow(known)
         self.changed.set()
         self.changed.clear()
+
+    def _check_name(self, own: Member) -> None:
+        """Raise SettingError if another host took this one for gone, and has its name now."""
+        for member in self.members:
+            if member.node == own.node and member.incarnation > own.incarnation:
+                raise SettingError(
+                    f"another node called {own.node} was started, at {member.address}, while this "
+                    "one did not answer, so this one ends; each node needs a --name of its own"
+                )
 
     @property
     def _is_leaving(self) -> bool:

@@ -27,7 +27,7 @@ from dataward.cluster.exchange import (
     TaskFacts,
     WrittenFile,
 )
-from dataward.cluster.host_watch import ALIVE_PATH
+from dataward.cluster.host_watch import ALIVE_PATH, NODE_HEADER
 from dataward.cluster.run_here import RunDirectoryHere
 from dataward.errors import DatawardError
 from dataward.live.credentials import Role
@@ -103,7 +103,7 @@ class Gateway:
 
     async def _alive(self, request: web.Request) -> web.StreamResponse:
         """Nothing, for as long as this host lives: whoever asks wants to see the connection end."""
-        response = web.StreamResponse()
+        response = web.StreamResponse(headers={NODE_HEADER: self._host.node})
         await response.prepare(request)
         await self._host.stopped()
         return response

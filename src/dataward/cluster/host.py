@@ -83,6 +83,7 @@ class Host:
         self.address = ""
         self._outcomes = ToldOutcomes()
         self._clock_ahead_seconds = 0.0
+        self._has_joined = False
         self._stop = asyncio.Event()
         self.lendings = Lendings(self)
 
@@ -178,10 +179,11 @@ class Host:
         await client.open()
         watch = HostWatch(settings.node, credentials, following.on_gone)
         try:
+            # Before it listens: the one that is asked for by this name must not be this one.
+            incarnation, clock_ahead_seconds = await self._greet(registry, watch)
+            self._clock_ahead_seconds = clock_ahead_seconds
             port = await server.start(settings.listen, settings.port)
             self.address = settings.address or f"{_own_name(settings.listen)}:{port}"
-            incarnation, clock_ahead_seconds = await self._greet(registry)
-            self._clock_ahead_seconds = clock_ahead_seconds
             self.parts = HostParts(
                 node=settings.node,
                 cluster=self._access.cluster,
@@ -206,6 +208,7 @@ class Host:
                 slots_promised=slots,
                 asking=PromiseAsking(self.tree),
             )
+            self._has_joined = True
             on_run_over = partial(outcomes.tell, registry)
             following.begin(self.parts, registry, watch, self.as_member, on_run_over, self.tree)
             loops = [
@@ -232,8 +235,9 @@ class Host:
             await self.lendings.close()
             await self.tree.close()
             await following.stop_runs()
-            with suppress(StoreUnavailable):
-                await registry.leave(settings.node)
+            if self._has_joined:
+                with suppress(StoreUnavailable):
+                    await registry.drop(self.as_member())  # not another's, which took the name over
             await server.close()
             await client.close()
             pool.close()
@@ -256,20 +260,35 @@ class Host:
             draining=self.is_draining,
         )
 
-    async def _greet(self, registry: Registry) -> tuple[int, float]:
+    async def _greet(self, registry: Registry, watch: HostWatch) -> tuple[int, float]:
         """This host's incarnation, and how far the store's clock is ahead, once the store answers.
 
-        A store may be starting, or failing over. Raises StoreUnavailable if it takes too long.
+        A store may be starting, or failing over. Raises StoreUnavailable if it takes too long, and
+        SettingError if another host has this name.
         """
         until = monotonic() + START_SECONDS
         while True:
             try:
+                await self._check_name(registry, watch)
                 return await self._next_incarnation(registry), await registry.now() - monotonic()
             except StoreUnavailable as error:
                 if monotonic() > until:
                     raise
                 log.warning("%s", error)
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _check_name(self, registry: Registry, watch: HostWatch) -> None:
+        """Raise SettingError if a host of this name is a member, and answers.
+
+        One that crashed is a member until its lease ends, but nobody answers for it.
+        """
+        for member in await registry.members():
+            if member.node == self.node and await watch.answers(member):
+                raise SettingError(
+                    f"there is a node called {self.node} already, at {member.address}; "
+                    f"give this one a name of its own with --name, or end that one first "
+                    f"('dataward drain {self.node}')"
+                )
 
     async def _next_incarnation(self, registry: Registry) -> int:
         """One more than ever before: by the depot, and by the registry if the depot is new."""

@@ -21,6 +21,7 @@ from dataward.model.members import Member
 log = logging.getLogger(__name__)
 
 ALIVE_PATH = "/alive"
+NODE_HEADER = "X-Dataward-Node"  # whose host answers
 WATCHED = 2  # so that one that is gone with its watcher is noticed too
 CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 5.0  # after a connection that could not be made, but was not refused
@@ -86,6 +87,14 @@ class HostWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+
+    async def answers(self, member: Member) -> bool:
+        """Whether a host listens where this member is said to be, and says that it is that node."""
+        try:
+            async with asyncio.timeout(self._answer_seconds), self._connected(member) as response:
+                return response.headers.get(NODE_HEADER) == member.node
+        except (aiohttp.ClientError, OSError):  # TimeoutError is one
+            return False
 
     async def _watch(self, member: Member) -> None:
         while True:
