@@ -118,7 +118,9 @@ class _Round:
         random, report = self._random, self._report
         count = 2 if random.random() < TWO_RUNS else 1
         works = [
-            await asyncio.to_thread(prepared, random, self._directory / f"work{n}")
+            await asyncio.to_thread(
+                prepared, random, self._directory / f"work{n}", self._rig.capacity_bytes
+            )
             for n in range(count)
         ]
         runs = [await self._submit(work) for work in works]

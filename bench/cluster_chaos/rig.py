@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from threading import Lock
 
@@ -24,6 +25,7 @@ from dataward.cluster.visitor import Visitor
 from dataward.live.depot_disk import Place, files_in_depot
 from dataward.live.file_digest import file_digest
 from dataward.model.ids import NodeId
+from dataward.model.quantities import parse_bytes
 
 LEASE_SECONDS = 2.0
 NODE_TIMEOUT_MS = 1000  # after which servers of the store take one of them for dead
@@ -89,6 +91,10 @@ class Rig:
         path = self.laptop.directory.access_file(role)
         access = read_access(path)
         return Visitor(access, contacts_for(path, access))
+
+    @property
+    def capacity_bytes(self) -> float:
+        return parse_bytes(self.capacity) if self.capacity else inf
 
     # --- nodes -----------------------------------------------------------------------------------
 

@@ -70,6 +70,7 @@ class Gateway:
             Route("GET", run, self._run_facts, EVERYBODY),
             Route("GET", f"{run}/events", self._events, EVERYBODY),
             Route("GET", f"{run}/logs", self._logs, EVERYBODY),
+            Route("GET", f"{run}/room", self._room, EVERYBODY),
             Route("POST", f"{run}/look", self._look, EVERYBODY),
             Route("POST", f"{run}/cancel", self._cancel, SUBMITTERS),
             Route("POST", f"{run}/remove", self._remove_tasks, SUBMITTERS),
@@ -231,6 +232,11 @@ class Gateway:
         task = TaskId(request.query.get("task", ""))
         found = await asyncio.to_thread(_logs_of, self._directory(request).logs, task)
         return answer(found)
+
+    async def _room(self, request: web.Request) -> web.Response:
+        """A sentence about a task of the run that waits for room at this host, or nothing."""
+        here = self._host.following.here.get(request.match_info["run"])
+        return answer(here.node.waits_for_room if here is not None and here.node else "")
 
     def _directory(self, request: web.Request) -> RunDirectoryHere:
         return RunDirectoryHere(self._host.parts.depot, request.match_info["run"])

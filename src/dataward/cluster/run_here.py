@@ -283,6 +283,7 @@ class RunHere:
             parts.backlog,
             self._on_outcome,
             [file.id for file in orders.placed if parts.node in file.nodes],
+            self._wanted,
         )
         remote = RemoteNetwork(
             parts.node, self.run.name, kernel, disk, {}, parts.client, self._emit

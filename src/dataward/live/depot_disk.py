@@ -98,6 +98,9 @@ class DepotDisk:
             found.append(StoredFile(file, place.size_bytes, owner, written, place.digest))
         return found
 
+    def is_wanted(self, file: FileId) -> bool:
+        return True  # the run says itself what may go, and when
+
     async def open_inputs(self, task: TaskSpec) -> None:
         """Check that all inputs are here; the runner process links them in."""
         places = self._places

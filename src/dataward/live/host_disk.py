@@ -80,6 +80,7 @@ class HostDisk(DepotDisk):
     """``on_outcome`` is told what a task read, by content, and what it committed.
 
     ``placed`` are the inputs that were put here for the run: perhaps nobody else has them.
+    ``wanted`` are the files that the run was asked for.
     """
 
     def __init__(
@@ -94,12 +95,14 @@ class HostDisk(DepotDisk):
         backlog: Backlog,
         on_outcome: Callable[[TaskSpec, Mapping[FileId, str], tuple[OutputFile, ...]], None],
         placed: Collection[FileId] = (),
+        wanted: Collection[FileId] = (),
     ) -> None:
         self._index = index
         self._capacity_of_all = capacity_bytes
         self._journal = journal
         self._on_outcome = on_outcome
         self._placed = frozenset(placed)
+        self._wanted = frozenset(wanted)
         self._ran: dict[TaskId, tuple[TaskSpec, dict[FileId, str]]] = {}
         self._gone: dict[FileId, str] = {}
         self.own_bytes = 0
@@ -114,6 +117,9 @@ class HostDisk(DepotDisk):
         return [
             msgspec.structs.replace(file, kept=file.id in self._placed) for file in super().files()
         ]
+
+    def is_wanted(self, file: FileId) -> bool:
+        return file in self._wanted
 
     @property
     def capacity_bytes(self) -> float:  # type: ignore[override]

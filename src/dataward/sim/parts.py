@@ -101,6 +101,9 @@ class SimDisk:
     def files(self) -> list[StoredFile]:
         return list(self.machine.stored.files.values())
 
+    def is_wanted(self, file: FileId) -> bool:
+        return False  # what tasks read is no result
+
     async def open_inputs(self, task: TaskSpec) -> None:
         """Charge for reading all inputs at the disk's speed."""
         if lost := self.machine.missing(task.inputs):
