@@ -40,7 +40,7 @@ def test_what_the_first_run_left_goes_first_and_results_stay(tmp_path: Path) -> 
     late, early = depot.run("late", ended=200.0), depot.run("early", ended=100.0)
     for directory, digest in ((late, "b"), (early, "a"), (early, "result")):
         depot.put(directory.files, digest)
-    early.write_results(["result"])
+    early.add_results(["result"])
 
     assert depot.goes() == ["a", "b"]
 
@@ -56,9 +56,21 @@ def test_of_uploads_go_those_that_nobody_uses(tmp_path: Path) -> None:
     depot = Depot(tmp_path)
     run = depot.run("on", ended=1.0)
     run.write_parts(["description"])
-    for digest in ("unused", "description"):
+    depot.run("over", ended=1.0).add_results(["handed-over"])
+    for digest in ("unused", "description", "handed-over"):
         depot.put(depot.path / "uploads", digest)
     depot.put(depot.path / "uploads", "new", age=0.0)
     os.link(depot.put(depot.path / "uploads", "linked"), run.files / "linked.placed-0")
 
     assert depot.goes("on") == ["unused"]
+
+
+def test_a_list_of_results_grows_and_survives_a_torn_line(tmp_path: Path) -> None:
+    run = Depot(tmp_path).run("r", ended=1.0)
+    run.add_results(["a", "b"])
+    with open(run.results, "a") as file:
+        file.write("tor")
+
+    run.add_results(["c"])
+
+    assert {"a", "b", "c"} <= run.kept()

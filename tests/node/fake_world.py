@@ -199,6 +199,9 @@ class FakeDisk:
     def files(self) -> list[StoredFile]:
         return list(self.stored.values())
 
+    def keep(self, file: InputFile) -> None:
+        self._log.append(f"keep {file.id}")
+
     def is_wanted(self, file: FileId) -> bool:
         return file in self.wanted
 

@@ -76,6 +76,7 @@ class Gateway:
             Route("POST", f"{run}/remove", self._remove_tasks, SUBMITTERS),
             Route("POST", f"{run}/clean", self._clean, SUBMITTERS),
             Route("POST", f"{run}/clean-here", self._clean_here, SUBMITTERS | NODES),
+            Route("POST", f"{run}/results", self._keep_results, NODES),
             Route("POST", "/outcomes", self._outcomes, SUBMITTERS),
             Route("POST", "/drain", self._drain, SUBMITTERS),
         ]
@@ -216,6 +217,13 @@ class Gateway:
         if name in self._host.following.here:
             raise web.HTTPConflict(text=f"{name} still runs here; try again in a moment")
         await asyncio.to_thread(self._host.files.remove_run, name)
+        return web.Response(status=204)
+
+    async def _keep_results(self, request: web.Request) -> web.Response:
+        """Have files stay that a host which leaves has put here: results of a run."""
+        digests = await asked_of(request, list[str])
+        name = request.match_info["run"]
+        await asyncio.to_thread(self._host.files.keep_results, name, digests)
         return web.Response(status=204)
 
     # --- what this host alone has ----------------------------------------------------------------

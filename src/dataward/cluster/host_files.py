@@ -4,11 +4,13 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 from secrets import token_hex
+
+import msgspec
 
 from dataward.cluster.leftovers import leftovers
 from dataward.cluster.run_here import RunDirectoryHere
@@ -102,27 +104,38 @@ class HostFiles:
             pause = min(2 * pause, 5.0)
 
     async def hand_over_results(self, client: PeerClient, peers: Sequence[NodeId]) -> None:
-        """Have other hosts hold the results of ended runs that only this host has."""
+        """Have other hosts hold, for good, the results of ended runs that this host has."""
         runs = [RunDirectoryHere(self._depot, path.name) for path in self._depot.glob("runs/*")]
-        lone = {digest for run in runs for digest in run.kept()}
+        results = {run.path.name: run.kept() for run in runs}
+        lone = sorted(set().union(*results.values()))
+        held: dict[NodeId, set[str]] = {peer: set() for peer in peers}
         for peer in peers if lone else ():
             with suppress(TransferFailed):
-                lone -= await client.have(peer, sorted(lone))
+                held[peer] = await client.have(peer, lone)
+                lone = [digest for digest in lone if digest not in held[peer]]
         turns = asyncio.Semaphore(HANDED_AT_ONCE)
 
         async def hand_over(number: int, place: Place) -> None:
             async with turns:
                 for peer in (*peers[number % len(peers) :], *peers[: number % len(peers)]):
                     try:
-                        return await client.put_file(peer, place.path, place.digest)
+                        await client.put_file(peer, place.path, place.digest)
+                        held[peer].add(place.digest)
+                        return
                     except TransferFailed as error:
                         log.warning("%s", error)
 
-        places = [place for place in map(self.index.find, sorted(lone)) if place is not None]
+        places = [place for place in map(self.index.find, lone) if place is not None]
         if peers:
             await asyncio.gather(*(hand_over(n, place) for n, place in enumerate(places)))
+            await _have_kept(client, held, results)
         elif places:
             log.warning("nobody else can hold the results of ended runs: they stay in this depot")
+
+    def keep_results(self, run: str, digests: Sequence[str]) -> None:
+        """Have files that are here stay until the run is cleaned. Raises OSError."""
+        here = [digest for digest in digests if self.index.find(digest) is not None]
+        RunDirectoryHere(self._depot, run).add_results(here)
 
     def keep_part(self, content: bytes, digest: str) -> None:
         path = Path(self.new_upload())
@@ -137,3 +150,15 @@ class HostFiles:
             for place in self.index.places_below(str(directory.files)):
                 self.index.discard(place)
             remove_tree(directory.path)
+
+
+async def _have_kept(
+    client: PeerClient, held: Mapping[NodeId, Collection[str]], results: Mapping[str, set[str]]
+) -> None:
+    """Tell hosts which of the files that they have are results of which run."""
+    for peer, digests in held.items():
+        for run, kept in results.items():
+            if ours := sorted(kept.intersection(digests)):
+                content = msgspec.msgpack.encode(ours)
+                if not await client.leave(peer, f"/runs/{run}/results", content):
+                    log.warning("%s may not keep the results of %s", peer, run)

@@ -1,8 +1,8 @@
 """What ended runs have left on a host, in the order in which it goes when room is needed.
 
 First what tasks passed to each other, of the run that ended first; then uploads that no run here
-has linked. Results stay until their run is cleaned. What goes may have to be made again by a later
-run that wants the same, or uploaded again.
+has linked. Results stay until their run is cleaned, also those that another host handed over. What
+goes may have to be made again by a later run that wants the same, or uploaded again.
 """
 
 import os
@@ -27,9 +27,9 @@ def leftovers(depot: Path, index: DigestIndex, running: Collection[str]) -> Iter
         for place in index.places_below(str(directory.files)):
             if place.digest not in kept:
                 yield place
-    parts = {digest for directory in directories for digest in directory.parts()}
+    stay = {digest for one in directories for digest in one.parts() | one.kept()}
     for place in index.places_below(str(depot / UPLOADS)):
-        if place.digest not in parts and _is_unused(place):
+        if place.digest not in stay and _is_unused(place):
             yield place
 
 

@@ -307,6 +307,7 @@ class Depot:
         if (for_good or keep) and file.id in self._held:
             self._held[file.id].keep()
             self._copies.pop(file.id, None)
+            self.world.disk.keep(file)
 
     def _keep_copy(self, file: InputFile) -> None:
         """Hold a file that has arrived, and tell the others, unless it will not stay.

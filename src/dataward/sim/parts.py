@@ -101,6 +101,10 @@ class SimDisk:
     def files(self) -> list[StoredFile]:
         return list(self.machine.stored.files.values())
 
+    def keep(self, file: InputFile) -> None:
+        if file.id in self.machine.stored.files:
+            self.machine.stored.keep(file.id)
+
     def is_wanted(self, file: FileId) -> bool:
         return False  # what tasks read is no result
 
