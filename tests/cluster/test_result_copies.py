@@ -125,31 +125,31 @@ def test_when_a_run_ends_its_results_are_at_two_nodes(tmp_path: Path) -> None:
 
 
 def test_copies_of_results_stay_at_nodes_that_were_started_again(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "gate")
+    first, last = tmp_path / "first", tmp_path / "last"
+    os.mkfifo(first)
+    os.mkfifo(last)
     wf = WorkflowBuilder("kept")
-    wf.command("echo precious > {outputs}", id="make", outputs=["out"])
-    wf.command(f"cat {tmp_path}/gate", id="wait")
+    wf.command(f"cat {first}; echo precious > {{outputs}}", id="make", outputs=["out"])
+    wf.command(f"cat {last}", id="wait")
     write_workflow(wf.build(), tmp_path / "w.json")
     digest = blake3(b"precious\n").hexdigest()
-    with laptop_cluster(tmp_path / "lab", 2, lease="1h") as cluster:
+    with laptop_cluster(tmp_path / "lab", 2, slots=2, lease="1h") as cluster:
         run = cluster.submit(tmp_path / "w.json", fresh=True, copies=2).run.name
-        directories = [
-            RunDirectoryHere(cluster.path / "depots" / node, run) for node in cluster.nodes
-        ]
-        for directory in directories:
-            wait_for_files(
-                partial(has_result, directory, digest),
-                "a copy is kept",
-                *(directory.path.parent, directory.path),
-            )
+        for node in cluster.nodes:
+            here = RunDirectoryHere(cluster.path / "depots" / node, run)
+            wait_for_files(here.events.exists, "it takes part", here.path.parent, here.path)
+        first.open("w").close()
+        for node in cluster.nodes:
+            here = RunDirectoryHere(cluster.path / "depots" / node, run)
+            wait_for_files(partial(has_result, here, digest), "it has a copy", here.path)
         for node in cluster.nodes:
             cluster.kill(node)
             cluster.start(2)
+        last.open("w").close()
 
-        (tmp_path / "gate").open("w").close()
         assert cluster.wait(run).run.state is RunState.COMPLETE
-
-        assert all(has_result(directory, digest) for directory in directories)
+        depots = [cluster.path / "depots" / node for node in cluster.nodes]
+        assert all(has_result(RunDirectoryHere(depot, run), digest) for depot in depots)
 
 
 def has_result(directory: RunDirectoryHere, digest: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 START_SECONDS = 120.0  # for which a host that starts waits for its store
+CLOCK_TRIES = 20  # questions for the store's time, until an answer is quick
+QUICK_SECONDS = 0.02
 BYTES_PER_SECOND = 125e6  # of a link of which nothing is known: 1 Gbps
 
 
@@ -166,7 +169,7 @@ class Host:
         self.tree = TreeHere(settings.node, slots, pool.running, client, pool.on_promises)
         server = NodeServer(
             following.mailbox,
-            files.index.find,
+            files.find,
             files.new_upload,
             files.take_upload,
             credentials,
@@ -205,6 +208,7 @@ class Host:
                 spoil=following.spoil,
                 fetch_part=partial(files.fetch_part, client),
                 keep_part=files.keep_part,
+                note_served=files.note_served,
                 slots_promised=slots,
                 asking=PromiseAsking(self.tree),
             )
@@ -270,7 +274,8 @@ class Host:
         while True:
             try:
                 await self._check_name(registry, watch)
-                return await self._next_incarnation(registry), await registry.now() - monotonic()
+                incarnation = await self._next_incarnation(registry)
+                return incarnation, await clock_ahead_seconds(registry.now)
             except StoreUnavailable as error:
                 if monotonic() > until:
                     raise
@@ -306,6 +311,24 @@ class Host:
             except StoreUnavailable as error:
                 log.warning("%s", error)
             await asyncio.sleep(settings.lease_seconds / 3)
+
+
+async def clock_ahead_seconds(
+    store_now: Callable[[], Awaitable[float]], clock: Callable[[], float] = monotonic
+) -> float:
+    """How far the store's clock is ahead of this machine's, by the quickest of its answers.
+
+    A busy machine hears an answer late: the time of a single one may be wrong by seconds.
+    """
+    best = (inf, 0.0)
+    for _ in range(CLOCK_TRIES):
+        asked = clock()
+        there = await store_now()
+        heard = clock()
+        best = min(best, (heard - asked, there - (asked + heard) / 2))
+        if heard - asked <= QUICK_SECONDS:
+            break
+    return best[1]
 
 
 def _own_name(listen: str) -> str:

@@ -4,11 +4,12 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 
 import msgspec
 
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 DISK_SHARE = 0.95  # of what the disk has, if nobody says how much the depot may hold
 HANDED_AT_ONCE = 8
 ROOM_SECONDS = 1.0
+ASKED_SECONDS = 60.0  # for which an upload stays that somebody who submits a run has asked for
 ROOM_SHARE = 0.8  # of the capacity: beyond that, what ended runs have left goes
 
 
@@ -39,6 +41,8 @@ class HostFiles:
         self._depot = depot
         self._given_bytes = capacity_bytes
         self._room_bytes = inf
+        self._served: set[str] = set()  # digests of uploads that a run here has had
+        self._asked: dict[str, float] = {}  # when those were last asked for
 
     @property
     def _uploads(self) -> Path:
@@ -63,6 +67,20 @@ class HostFiles:
         own = put_in_depot(path, str(self._uploads), digest, os.path.basename(path))
         self.index.add(Place(own, size_bytes, digest, False, os.stat(own).st_mtime_ns))
 
+    def find(self, digest: str) -> Place | None:
+        """A file with this content, for who asks for it: perhaps the submitter of another run."""
+        if digest in self._served:
+            self._asked[digest] = monotonic()
+        return self.index.find(digest)
+
+    def note_served(self, digests: Iterable[str]) -> None:
+        """Uploads for a run that has begun here: they may go when no run links them any more."""
+        self._served.update(digests)
+
+    def _has_served(self, digest: str) -> bool:
+        asked_at = self._asked.get(digest, -inf)
+        return digest in self._served and monotonic() - asked_at > ASKED_SECONDS
+
     def capacity_bytes(self) -> float:
         return self._room_bytes
 
@@ -72,10 +90,11 @@ class HostFiles:
             await asyncio.sleep(ROOM_SECONDS)
             excess = self.index.used_bytes - ROOM_SHARE * self._room_bytes
             if excess > 0:
-                await asyncio.to_thread(self._make_room, excess, going_on)
+                await asyncio.to_thread(self.make_room, excess, going_on)
 
-    def _make_room(self, excess_bytes: float, going_on: Collection[str]) -> None:
-        for place in leftovers(self._depot, self.index, set(going_on)):
+    def make_room(self, excess_bytes: float, going_on: Collection[str]) -> None:
+        """Remove what ended runs have left, up to so many bytes."""
+        for place in leftovers(self._depot, self.index, set(going_on), self._has_served):
             if excess_bytes <= 0:
                 return
             self.index.discard(place)

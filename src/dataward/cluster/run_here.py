@@ -88,6 +88,7 @@ class HostParts:
     spoil: Callable[[str], None]  # files of this content, in all runs here
     fetch_part: Callable[[str, Sequence[NodeId]], Awaitable[bytes]]
     keep_part: Callable[[bytes, str], None]
+    note_served: Callable[[Iterable[str]], None]  # uploads that a run here has
     slots_promised: PromisedSlots
     asking: PromiseAsking
     # Hosts that were seen to end, each with the first incarnation of its nodes that may be alive.
@@ -251,9 +252,9 @@ class RunHere:
             content = await parts.fetch_part(self.run.description, self.run.keepers)
             self.orders = unpacked(content, RunOrders)
             self._wanted = frozenset(self.orders.wanted)
-            self.directory.write_parts(
-                [self.run.description, self.orders.tasks, self.orders.workflow]
-            )
+            own_parts = [self.run.description, self.orders.tasks, self.orders.workflow]
+            self.directory.write_parts(own_parts)
+            parts.note_served([*own_parts, *(file.digest for file in self.orders.placed)])
             await self._read_promises()
             epoch_seconds = self.run.submitted_at - parts.clock_ahead_seconds
             kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
