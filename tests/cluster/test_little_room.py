@@ -1,6 +1,7 @@
 """Depots that hold little: a run completes if it can, and says what it lacks if it cannot."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,3 +94,25 @@ def test_a_task_that_fits_into_no_depot_waits_and_then_fails_and_says_what_it_ne
     why = dataward("why", "join", "--run", run, "--access", access)
     assert "has no room for " in why
     assert "--capacity" in why
+
+
+def test_a_run_lets_go_of_what_was_read_for_another_one(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    wf, large = WorkflowBuilder("first"), 1_500_000
+    wf.command(f"head -c {large} /dev/zero > {{outputs}}", outputs=["f0"])
+    wf.command("tr '\\0' a < {inputs} > {outputs}", inputs=["f0"], outputs=["f1"])
+    wf.command("wc -c < {inputs} > {outputs}", inputs=["f1"], outputs=["size"])
+    wf.command(f"cat {{inputs}} {gate} > {{outputs}}", inputs=["size"], outputs=["end"])
+    write_workflow(wf.build(), tmp_path / "first.json")
+    wf = WorkflowBuilder("second")
+    wf.command("head -c 2000000 /dev/zero | tr '\\0' b > {outputs}", outputs=["other"])
+    write_workflow(wf.build(), tmp_path / "second.json")
+    options = ["--capacity", "4MB"]
+    with laptop_cluster(tmp_path / "lab", nodes=1, slots=2, options=options) as cluster:
+        first = cluster.submit(tmp_path / "first.json").run.name
+        with gate.open("w"):  # which waits until the last task reads
+            second = cluster.submit(tmp_path / "second.json").run.name
+
+            assert cluster.wait(second, seconds=300).run.state is RunState.COMPLETE
+        assert cluster.wait(first).run.state is RunState.COMPLETE

@@ -96,3 +96,20 @@ def test_what_has_no_room_says_how_much_there_is() -> None:
     assert str(refused.value) == (
         "n0 has no room for 300 B more: its depot may hold 1.00 kB, and 800 B must stay"
     )
+
+
+def test_for_others_on_the_machine_all_goes_that_may_and_that_nobody_reads() -> None:
+    place = Place()
+    place.end_reader()
+    copies = [InputFile(FileId(name), 50, TaskId("q"), f"d-{name}") for name in ("x", "y")]
+    for copy in copies:
+        place.depot.used_bytes += 50
+        place.depot._keep_copy(copy)
+    place.depot._pins[FileId("y")] = 1
+    place.do(place.room.gain())
+
+    place.depot.shed()
+
+    assert [name in place.depot for name in ("read", "result", "x", "y")] == [
+        False, True, False, True,
+    ]  # fmt: skip

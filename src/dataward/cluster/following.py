@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 NEWS_SECONDS = 30.0  # how long to wait for news before looking anyway
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
+ROOM_SECONDS = 1.0
 
 
 class Following:
@@ -233,6 +234,16 @@ class Following:
                     log.warning("%s", error)
                     self.here.setdefault(name, here)
                     self._failed.set()
+
+    async def share_room(self) -> None:
+        """Have runs let go of what they can do without, for others here that find no room."""
+        while True:
+            await asyncio.sleep(ROOM_SECONDS)
+            short = {name for name, here in self.here.items() if here.waits_for_room}
+            for name, here in list(self.here.items()):
+                if short - {name}:
+                    with suppress(StoreUnavailable):
+                        await here.give_way()
 
     async def leave_runs(self) -> None:
         """Let what runs here end, and hand over what others may need."""

@@ -244,7 +244,7 @@ class Gateway:
     async def _room(self, request: web.Request) -> web.Response:
         """A sentence about a task of the run that waits for room at this host, or nothing."""
         here = self._host.following.here.get(request.match_info["run"])
-        return answer(here.node.waits_for_room if here is not None and here.node else "")
+        return answer(here.waits_for_room if here is not None else "")
 
     def _directory(self, request: web.Request) -> RunDirectoryHere:
         return RunDirectoryHere(self._host.parts.depot, request.match_info["run"])

@@ -222,6 +222,7 @@ class Host:
                     ("news", following.follow_news()),
                     ("outcomes", outcomes.keep_telling(registry)),
                     ("room", files.keep_room(following.here)),
+                    ("shared room", following.share_room()),
                     ("begin again", following.begin_failed_again()),
                     ("tree", self.tree.live()),
                 )

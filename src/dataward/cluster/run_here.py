@@ -241,6 +241,16 @@ class RunHere:
             self.node.give_up(node, before)
 
     @property
+    def waits_for_room(self) -> str:
+        """A sentence about a task of the run that found no room here lately, or ""."""
+        return self.node.waits_for_room if self.node is not None else ""
+
+    async def give_way(self) -> None:
+        """Let go of files for another run here that finds no room."""
+        if self.node is not None and not self._over.is_set():
+            await self.node.give_way()
+
+    @property
     def is_idle(self) -> bool:
         return self.node is None or self.node.is_idle
 

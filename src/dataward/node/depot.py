@@ -434,6 +434,11 @@ class Depot:
         for file in evictable:
             self._evict(file)
 
+    def shed(self) -> None:
+        """Evict all that may go and that no task here reads: others on this machine need room."""
+        for file in [file for file in self._copies if file not in self._pins]:
+            self._evict(file)
+
     def _no_room(self, size_bytes: int) -> str:
         capacity_bytes = max(self.world.disk.capacity_bytes, 0)
         going = sum(self._held[file].size_bytes for file in self._copies if file not in self._pins)

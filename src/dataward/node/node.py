@@ -130,6 +130,11 @@ class Node:
         """Remove a file that nobody will ask for again."""
         self._depot.drop(file)
 
+    async def give_way(self) -> None:
+        """Let go of all files that may go: another run on this machine finds no room."""
+        await self._room.gain()
+        self._depot.shed()
+
     @property
     def waits_for_room(self) -> str:
         """A sentence about a task that found no room in this node's depot lately, or ""."""
