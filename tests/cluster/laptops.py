@@ -23,7 +23,7 @@ from dataward.model.ids import NodeId
 from dataward.model.states import RunState
 from valkey_servers import program_of
 
-END_SECONDS = 120.0
+END_SECONDS = 600.0
 
 T = TypeVar("T")
 
