@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 300.0
 # Written, moved from and to, created, deleted: from <sys/inotify.h>.
 _CHANGES = 0x002 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200
 

@@ -4,7 +4,7 @@
     python -m bench.cluster_chaos --seconds 60 --seed 7 --only kill --only failover
     python -m bench.cluster_chaos --seconds 60 --seed 7 --keep build/chaos
 
-    python -m bench.cluster_chaos --seconds 60 --seed 7 --capacity 2MB
+    python -m bench.cluster_chaos --seconds 60 --seed 7 --capacity 1MB
 
 For root, nodes are in network namespaces and are also cut off from each other; ``--together`` does
 without. Exits with 1 when a promise was broken; the cluster's directory, with all logs, is then

@@ -30,8 +30,8 @@ from dataward.model.workflow import FileId
 from dataward.reports.event_file import EventFileReader
 from dataward.world import TransferFailed
 
-END_SECONDS = 90.0  # after the last harm was undone
-FETCH_SECONDS = 20.0
+END_SECONDS = 300.0  # after the last harm was undone; this machine may be busy
+FETCH_SECONDS = 60.0
 CALM_SECONDS = (0.1, 2.5)  # between two harms
 HARMS = (2, 6)  # in a round
 TWO_RUNS = 0.4  # of the rounds have two runs at a time
@@ -118,7 +118,9 @@ class _Round:
         random, report = self._random, self._report
         count = 2 if random.random() < TWO_RUNS else 1
         works = [
-            await asyncio.to_thread(prepared, random, self._directory / f"work{n}")
+            await asyncio.to_thread(
+                prepared, random, self._directory / f"work{n}", self._rig.capacity_bytes
+            )
             for n in range(count)
         ]
         runs = [await self._submit(work) for work in works]

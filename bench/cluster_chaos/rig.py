@@ -7,7 +7,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
+from threading import Lock
 
 import psutil
 from valkey.exceptions import ValkeyError
@@ -23,6 +25,7 @@ from dataward.cluster.visitor import Visitor
 from dataward.live.depot_disk import Place, files_in_depot
 from dataward.live.file_digest import file_digest
 from dataward.model.ids import NodeId
+from dataward.model.quantities import parse_bytes
 
 LEASE_SECONDS = 2.0
 NODE_TIMEOUT_MS = 1000  # after which servers of the store take one of them for dead
@@ -49,6 +52,7 @@ class Rig:
     names: list[NodeId] = field(init=False)
     lan: Lan | None = field(init=False, default=None)
     has_small_disk: bool = False
+    _starting: Lock = field(init=False, default_factory=Lock)  # two harms may be undone at a time
 
     def __post_init__(self) -> None:
         self.names = [NodeId(f"n{number}") for number in range(1, self.nodes + 1)]
@@ -88,15 +92,20 @@ class Rig:
         access = read_access(path)
         return Visitor(access, contacts_for(path, access))
 
+    @property
+    def capacity_bytes(self) -> float:
+        return parse_bytes(self.capacity) if self.capacity else inf
+
     # --- nodes -----------------------------------------------------------------------------------
 
     def start_nodes(self) -> None:
         """Start every node that does not run."""
-        self.reap()
         options = ["--lease", f"{LEASE_SECONDS:g}s"]
         if self.capacity:
             options += ["--capacity", self.capacity]
-        self.laptop.start_nodes(self.nodes, 1, options)
+        with self._starting:
+            self.reap()
+            self.laptop.start_nodes(self.nodes, 1, options)
 
     def wait_for(self, nodes: list[NodeId]) -> None:
         """Return when these are members, and answer."""

@@ -2,6 +2,7 @@
 
 import subprocess
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ SHAPES = ("montage", "cybershake", "epigenomics", "inspiral", "sipht")
 TASKS = (24, 36)
 TASK_SECONDS = (0.0, 0.1)  # on average; drawn for each workflow
 FILE_BYTES = 20_000  # on average
+TASK_SHARE = 0.4  # of a depot that one task may need: two runs may share it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +42,31 @@ class Prepared:
         return {ids[task]: [ids[parent] for parent in row] for task, row in rows}
 
 
-def prepared(random: Random, directory: Path) -> Prepared:
-    """A workflow drawn at random, written into this directory."""
-    shape, seed = random.choice(SHAPES), random.randrange(1 << 30)
-    made = generate(shape, random.randint(*TASKS), seed=seed)
-    seconds = random.uniform(*TASK_SECONDS)
-    workflow = make_runnable(
-        made,
-        time_scale=seconds / max(float(made.runtime_seconds.mean()), 1e-9),
-        data_scale=FILE_BYTES / max(float(made.size_bytes.mean()), 1.0),
-    )
+def prepared(random: Random, directory: Path, depot_bytes: float = inf) -> Prepared:
+    """A workflow drawn at random that depots of this size can hold, written into this directory."""
+    while True:
+        shape, seed = random.choice(SHAPES), random.randrange(1 << 30)
+        made = generate(shape, random.randint(*TASKS), seed=seed)
+        seconds = random.uniform(*TASK_SECONDS)
+        workflow = make_runnable(
+            made,
+            time_scale=seconds / max(float(made.runtime_seconds.mean()), 1e-9),
+            data_scale=FILE_BYTES / max(float(made.size_bytes.mean()), 1.0),
+        )
+        if _needed_bytes(workflow) <= depot_bytes * TASK_SHARE:
+            break
     directory.mkdir()
     path = directory / f"{shape}.json"
     write_workflow(workflow, path)
     write_inputs(workflow, directory / f"{shape}.inputs")
     return Prepared(workflow, path, *_plainly_made(workflow, directory / "plain"))
+
+
+def _needed_bytes(workflow: Workflow) -> float:
+    """The most that one task reads and writes."""
+    sizes = workflow.size_bytes
+    rows = zip(workflow.inputs.rows(), workflow.outputs.rows(), strict=True)
+    return max(float(sizes[read].sum() + sizes[written].sum()) for read, written in rows)
 
 
 def _plainly_made(

@@ -225,6 +225,14 @@ class Disk(Protocol):
         """The stored files, oldest first: what a depot starts from after a crash."""
         ...
 
+    def keep(self, file: InputFile) -> None:
+        """Say of a file that came from another node that it is ``kept`` now, also after a crash."""
+        ...
+
+    def is_wanted(self, file: FileId) -> bool:
+        """Whether somebody will ask for this file even after every task that reads it has ended."""
+        ...
+
     async def open_inputs(self, task: TaskSpec) -> None:
         """Make a task's inputs, which are all stored here, ready to read.
 

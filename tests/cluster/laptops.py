@@ -4,7 +4,7 @@ import asyncio
 import os
 import select
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from dataward.model.ids import NodeId
 from dataward.model.states import RunState
 from valkey_servers import program_of
 
-END_SECONDS = 120.0
+END_SECONDS = 600.0
 
 T = TypeVar("T")
 
@@ -128,17 +128,18 @@ def laptop_cluster(
     shards: int = 1,
     replicas: int = 0,
     lease: str = "3s",
+    options: Sequence[str] = (),
 ) -> Iterator[LaptopCluster]:
     """A cluster in this directory, ended with everything in it. Skips where no server is."""
     program_of("any")
     directory = ClusterDirectory(path)
     directory.found(path.name)
-    laptop, options = Laptop(directory), ["--lease", lease]
+    laptop, given = Laptop(directory), ["--lease", lease, *options]
     try:
         laptop.start_store(shards, replicas)
-        names = laptop.start_nodes(nodes, slots, options)
+        names = laptop.start_nodes(nodes, slots, given)
         wait_for_nodes(laptop, names)
-        yield LaptopCluster(laptop, names, slots, options)
+        yield LaptopCluster(laptop, names, slots, given)
     finally:
         laptop.stop_nodes()
         laptop.stop_store()

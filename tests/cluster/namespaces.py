@@ -26,7 +26,7 @@ from valkey_servers import READY, program_of
 NETWORK = "10.99.0"
 STORE_PORT = 6379
 NODE_PORT = 7000
-END_SECONDS = 90.0
+END_SECONDS = 600.0
 BAD_LINK = str(Path(__file__).with_name("bad_link.py"))
 MEMBERS = str(Path(__file__).with_name("members.py"))
 

@@ -98,7 +98,10 @@ def test_nodes_say_where_they_are_beside_the_access_file(lab: ClusterDirectory) 
     path = lab.access_file("node")
     note_contact(path, "a", "host-a:1")
     note_contact(path, "b", "host-b:2")
-    remove_contact(path, "a")
+    note_contact(path, "c", "host-c:3")
+    remove_contact(path, "a", "host-a:1")
+    remove_contact(path, "b", "host-b:9")  # by another b, which was elsewhere
+    remove_contact(path, "c", "host-c:3")
     submit = lab.access_file("submit")
 
     assert contacts_for(submit, read_access(submit)) == ["host-b:2", "n1:7000"]

@@ -34,7 +34,7 @@ from dataward.model.builder import WorkflowBuilder
 from dataward.model.states import RunState
 from file_changes import wait_for_files, wait_for_path
 
-SECONDS = 60.0
+SECONDS = 300.0
 SIZE = 50 << 20
 
 

@@ -329,6 +329,17 @@ def test_a_node_that_came_back_is_not_given_up_for_what_happened_before() -> Non
     assert _matches("taken over from n2", judged(lists, before)[0])
 
 
+def test_a_node_that_was_asked_before_it_came_back_may_be_given_up_once_more() -> None:
+    lists = a_history()
+    lists[N2].insert(0, NodeJoined(1.4, N2, 2))
+    lists[N1].insert(4, TaskTakenOver(3.5, C, N2, 2))
+    just_before = troubled(Trouble(TroubleKind.SILENT, -1.5, 1.3, N2))
+    long_before = troubled(Trouble(TroubleKind.SILENT, -2.5, 0.3, N2))
+
+    assert judged(lists, just_before) == []
+    assert _matches("taken over from n2", judged(lists, long_before)[0])
+
+
 def a_reopening() -> Lists:
     """What a wrote is made again, though n1 has it."""
     lists = a_history()

@@ -5,13 +5,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 
+from msgspec.structs import replace
+
 from cluster.laptops import laptop_cluster
 from dataward import write_workflow
-from dataward.cluster.host_watch import HostWatch, watched_by
+from dataward.cluster.host_watch import NODE_HEADER, HostWatch, watched_by
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.members import Member
 from dataward.model.states import RunState
+
+SHORT, LONG = 0.2, 200.0  # seconds for answers that do not come, and for those that do
 
 
 def members(*names: str) -> list[Member]:
@@ -39,6 +43,7 @@ class Other:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.is_silent = False
+        self.node = ""  # that it says it is
         self._connections: list[asyncio.StreamWriter] = []
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,7 +51,8 @@ class Other:
         await reader.readuntil(b"\r\n\r\n")
         self.asked.set()
         if not self.is_silent:
-            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            said = f"{NODE_HEADER}: {self.node}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(b"HTTP/1.1 200 OK\r\n" + said.encode())
 
     async def start(self) -> Member:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -62,6 +68,7 @@ class Other:
 def watch_over(
     scene: Callable[[Other, Member, HostWatch], Awaitable[None]],
     clock: Callable[[], float] = monotonic,
+    answer_seconds: float = LONG,
 ) -> list[Member]:
     """The members that a watch has found to be gone in this scene."""
     gone: list[Member] = []
@@ -70,11 +77,11 @@ def watch_over(
         async def on_gone(member: Member) -> None:
             gone.append(member)
 
-        other, watch = Other(), HostWatch(NodeId("a"), None, on_gone, 0.5, clock)
+        other, watch = Other(), HostWatch(NodeId("a"), None, on_gone, answer_seconds, clock)
         member = await other.start()
         watch.follow([member])
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 await other.asked.wait()
                 other.asked.clear()
                 await scene(other, member, watch)
@@ -108,19 +115,63 @@ def test_a_host_whose_lease_ran_out_and_that_is_silent_is_gone() -> None:
         other.is_silent = True
         watch.follow([])
 
-    assert [member.node for member in watch_over(scene)] == ["b"]
+    # If this process stalls, it asks again, and the answer is as long in coming.
+    assert [member.node for member in watch_over(scene, answer_seconds=SHORT)] == ["b"]
+
+
+def test_a_host_that_is_a_member_again_before_it_has_answered_is_not_gone() -> None:
+    async def scene(other: Other, member: Member, watch: HostWatch) -> None:
+        other.is_silent = True
+        watch.follow([])
+        await other.asked.wait()
+        watch.follow([replace(member, draining=True)])
+
+    assert watch_over(scene, answer_seconds=SHORT) == []
 
 
 def test_a_host_that_was_stopped_itself_asks_again() -> None:
-    times = iter([0.0, 10.0])  # of the first question, which nobody answers: 10 s passed
+    times = iter([0.0, 10 * LONG])  # of the first question, which nobody answers
 
     async def scene(other: Other, member: Member, watch: HostWatch) -> None:
         other.is_silent = True
         watch.follow([])
         await other.asked.wait()
         other.is_silent = False
+        watch._answer_seconds = LONG  # from the second question on
 
-    assert watch_over(scene, lambda: next(times, 10.0)) == []
+    assert watch_over(scene, lambda: next(times, 10 * LONG), SHORT) == []
+
+
+# --- who has a name ------------------------------------------------------------------------------
+
+
+def is_answered(arrange: Callable[[Other], None], seconds: float = LONG) -> bool:
+    """Whether a host says that it is b, where b is said to be."""
+
+    async def play() -> bool:
+        async def on_gone(member: Member) -> None:
+            pass
+
+        other, watch = Other(), HostWatch(NodeId("b"), None, on_gone, seconds)
+        member = await other.start()
+        arrange(other)
+        try:
+            return await watch.answers(member)
+        finally:
+            await watch.close()
+            other.end()
+
+    return asyncio.run(play())
+
+
+def test_a_host_answers_to_its_own_name_only() -> None:
+    assert is_answered(lambda other: setattr(other, "node", "b"))
+    assert not is_answered(lambda other: setattr(other, "node", "c"))
+
+
+def test_a_host_that_has_ended_or_is_silent_does_not_answer() -> None:
+    assert not is_answered(lambda other: other.end())
+    assert not is_answered(lambda other: setattr(other, "is_silent", True), SHORT)
 
 
 # --- a cluster -----------------------------------------------------------------------------------

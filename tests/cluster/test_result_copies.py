@@ -1,7 +1,9 @@
 """Results are at as many nodes as were asked for when a run ends."""
 
 import asyncio
+import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +12,7 @@ from blake3 import blake3
 from cluster.laptops import laptop_cluster
 from dataward import write_workflow
 from dataward.cluster.result_copies import ResultCopies, scarce_results
+from dataward.cluster.run_here import RunDirectoryHere
 from dataward.model.answers import Standing
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
@@ -18,6 +21,7 @@ from dataward.model.operations import Copy, Look, TaskSpec
 from dataward.model.states import RunState, TaskState
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.store_client import StoreClient
+from file_changes import wait_for_files
 from node.fake_world import a_task
 
 N1, N2, N3 = (NodeId(f"n{number}") for number in (1, 2, 3))
@@ -118,3 +122,35 @@ def test_when_a_run_ends_its_results_are_at_two_nodes(tmp_path: Path) -> None:
         assert len(have) >= 2
         cluster.kill(have[0])
         assert cluster.fetch(run, tmp_path / "got")["out"] == b"precious\n"
+
+
+def test_copies_of_results_stay_at_nodes_that_were_started_again(tmp_path: Path) -> None:
+    first, last = tmp_path / "first", tmp_path / "last"
+    os.mkfifo(first)
+    os.mkfifo(last)
+    wf = WorkflowBuilder("kept")
+    wf.command(f"cat {first}; echo precious > {{outputs}}", id="make", outputs=["out"])
+    wf.command(f"cat {last}", id="wait")
+    write_workflow(wf.build(), tmp_path / "w.json")
+    digest = blake3(b"precious\n").hexdigest()
+    with laptop_cluster(tmp_path / "lab", 2, slots=2, lease="1h") as cluster:
+        run = cluster.submit(tmp_path / "w.json", fresh=True, copies=2).run.name
+        for node in cluster.nodes:
+            here = RunDirectoryHere(cluster.path / "depots" / node, run)
+            wait_for_files(here.events.exists, "it takes part", here.path.parent, here.path)
+        first.open("w").close()
+        for node in cluster.nodes:
+            here = RunDirectoryHere(cluster.path / "depots" / node, run)
+            wait_for_files(partial(has_result, here, digest), "it has a copy", here.path)
+        for node in cluster.nodes:
+            cluster.kill(node)
+            cluster.start(2)
+        last.open("w").close()
+
+        assert cluster.wait(run).run.state is RunState.COMPLETE
+        depots = [cluster.path / "depots" / node for node in cluster.nodes]
+        assert all(has_result(RunDirectoryHere(depot, run), digest) for depot in depots)
+
+
+def has_result(directory: RunDirectoryHere, digest: str) -> bool:
+    return digest in directory.kept()

@@ -4,8 +4,11 @@ import os
 import select
 from pathlib import Path
 
+from blake3 import blake3
+
 from cluster.laptops import LaptopCluster, contents_of, laptop_cluster
 from dataward import WorkflowBuilder, write_workflow
+from dataward.cluster.run_here import RunDirectoryHere
 from dataward.model.ids import NodeId
 from dataward.model.states import RunState
 from file_changes import wait_for_path
@@ -18,6 +21,10 @@ def some_files(path: Path, count: int, command: str = "true") -> Path:
         wf.command(f"{command}; echo {name} > {{outputs}}", outputs=[name])
     write_workflow(wf.build(), path)
     return path
+
+
+def digest_of(path: Path) -> str:
+    return blake3(path.read_bytes()).hexdigest()
 
 
 def has_left(cluster: LaptopCluster, node: str) -> None:
@@ -54,4 +61,6 @@ def test_the_results_of_ended_runs_outlive_the_host_that_had_them(tmp_path: Path
         has_left(cluster, "n2")
 
         cluster.fetch(run, tmp_path / "got")
+        kept = RunDirectoryHere(cluster.path / "depots" / "n1", run).kept()
+    assert kept == {digest_of(path) for path in (tmp_path / "got").iterdir()}
     assert contents_of(tmp_path / "got") == {f"w-{n}": f"w-{n}\n".encode() for n in range(6)}

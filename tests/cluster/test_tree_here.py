@@ -67,7 +67,7 @@ def in_a_tree(hosts: int, work: Callable[[OneProcess, Clock], object]) -> None:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(300.0):
         while not is_so():
             await asyncio.sleep(0)
 

@@ -21,12 +21,12 @@ from dataward.live import depot_disk
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place, clear_incoming, files_in_depot
 from dataward.live.digest_index import DigestIndex
-from dataward.live.host_disk import CommitJournal, HostDisk
+from dataward.live.host_disk import EntryJournal, HostDisk
 from dataward.live.local_network import LocalNetwork, Wires
 from dataward.live.orders import Written
 from dataward.live.sandbox import place_in_depot, put_in_depot
 from dataward.model.events import Event
-from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.model.operations import Commit, InputFile, OutputFile, TaskSpec
 from dataward.model.platform import uniform_platform
 from dataward.sim.fabric import Fabric
 from dataward.sim.interference import Interference
@@ -256,7 +256,8 @@ class HostWorld(LiveWorld):
             held,
             self.indexes[node],
             lambda: inf,
-            CommitJournal(self.directory / "commits" / node, self._backlog),
+            EntryJournal(self.directory / "commits" / node, Commit, self._backlog),
+            EntryJournal(self.directory / "keeps" / node, InputFile, self._backlog),
             self._hash_threads,
             self._sync_thread,
             self._backlog,

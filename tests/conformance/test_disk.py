@@ -538,6 +538,20 @@ def test_a_disk_remembers_commits_through_a_power_cut_unless_its_store_forgets_n
         assert committed_and_reopened(acknowledged, tmp_path) == {"t0", "t1", "t2"}
 
 
+def test_a_file_that_came_to_stay_stays_on_a_new_disk_too(world):
+    stored = store(world, "t", "n1", a=b"one")[0]
+    fetched = as_input(stored, "t")
+    world.run(world.networks["n0"].fetch(fetched, "n1"))
+    assert not any(file.kept for file in world.disks["n0"].files())
+
+    world.disks["n0"].keep(fetched)
+    world.reopen("n0")
+
+    (file,) = world.disks["n0"].files()
+    if world.disk_keeps_a_journal:
+        assert (file.id, file.owner, file.written, file.kept) == ("a", "t", False, True)
+
+
 def committed_and_reopened(acknowledged: list[Commit], directory) -> set[str]:
     """What the store of a live session still knows after it was closed and opened again."""
     clock = HandClock()

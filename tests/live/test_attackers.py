@@ -698,7 +698,7 @@ EXPECTED = {100, 200, 400, 404, 405, 408, 411, 413, 417, 422, 507}  # no 500: th
 @given(LINES, HEADERS, st.binary(max_size=50))
 def test_any_request_is_answered_or_cut_off(plain_port, line, headers, body):
     sent = "\r\n".join((line, "Host: x", "Connection: close", *headers, "", "")).encode("latin-1")
-    with socket.create_connection((HOST, plain_port), timeout=30) as connection:
+    with socket.create_connection((HOST, plain_port), timeout=300) as connection:
         connection.sendall(sent + body)
         came = b""
         with suppress(ConnectionError):

@@ -12,7 +12,7 @@ CLOSED = ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-
 
 
 def run_with(closed: str, *words: str) -> int:
-    return subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], timeout=60).returncode
+    return subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], timeout=300).returncode
 
 
 @pytest.mark.parametrize("closed", CLOSED)

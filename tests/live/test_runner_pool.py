@@ -28,7 +28,7 @@ def with_processes(slots: int, use: Callable[[RunnerPool], Awaitable[None]]) -> 
     async def main() -> None:
         await pool.connect()
         try:
-            await asyncio.wait_for(use(pool), 60)
+            await asyncio.wait_for(use(pool), 300)
         finally:
             pool.close()
 

@@ -37,6 +37,7 @@ from dataward.node.homes import AdageHome, Home, HomeRule, Homes, View
 from dataward.node.identity import Holding
 from dataward.node.mover import NodeParts
 from dataward.node.placer import Placer
+from dataward.node.room import Room
 from dataward.node.setbacks import Setbacks
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
@@ -190,12 +191,19 @@ class FakeDisk:
         self.stored: dict[FileId, StoredFile] = {}
         self.commits: list[Commit] = []
         self.gone: set[str] = set()
+        self.wanted: set[str] = set()
         self.is_full = False
         self.sync_fails = False
         self.earlier: set[str] = set()  # the files that an earlier run left
 
     def files(self) -> list[StoredFile]:
         return list(self.stored.values())
+
+    def keep(self, file: InputFile) -> None:
+        self._log.append(f"keep {file.id}")
+
+    def is_wanted(self, file: FileId) -> bool:
+        return file in self.wanted
 
     async def open_inputs(self, task: TaskSpec) -> None:
         if gone := [file for file in task.inputs if file.id in self.gone]:
@@ -364,9 +372,12 @@ class FakeWorld:
 
     @cached_property
     def setbacks(self) -> Setbacks:
-        return Setbacks(
-            self.world, self.settings, self.client, self.state, self.placer, self.herald
-        )
+        parts = (self.world, self.settings, self.client, self.state, self.placer, self.herald)
+        return Setbacks(*parts, self.room)
+
+    @cached_property
+    def room(self) -> Room:
+        return Room(self.world, self.settings, self.client, self.depot)
 
     # --- arranging -------------------------------------------------------------------------------
 

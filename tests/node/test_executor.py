@@ -35,7 +35,6 @@ from dataward.model.states import AttemptOutcome, TaskState
 from dataward.node.binding import Binder, Binding
 from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
-from dataward.node.setbacks import Setbacks
 from dataward.world import StoredFile
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -45,13 +44,10 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        setbacks = Setbacks(
-            self.world, self.settings, self.client, self.state, self.placer, self.herald
-        )
         self.capacity = Capacity(self.world, self.settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, self.capacity, setbacks, binder
+            self.world, self.client, self.state, self.depot, self.capacity, self.setbacks, binder
         )
         self.start(executor.run())
 

@@ -24,7 +24,6 @@ from dataward.model.states import TaskState
 from dataward.node.binding import Binder, Binding
 from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
-from dataward.node.setbacks import Setbacks
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 X, Y = OutputFile("x", 10, "dx"), OutputFile("y", 10, "dy")
@@ -35,13 +34,10 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        setbacks = Setbacks(
-            self.world, self.settings, self.client, self.state, self.placer, self.herald
-        )
         capacity = Capacity(self.world, self.settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, capacity, setbacks, binder
+            self.world, self.client, self.state, self.depot, capacity, self.setbacks, binder
         )
         for component in (executor, self.committer, self.herald):
             self.start(component.run())

@@ -23,7 +23,7 @@ from dataward.model.operations import (
     Submit,
     TaskSpec,
 )
-from dataward.model.states import AttemptOutcome, TaskState
+from dataward.model.states import AttemptOutcome, FailureCause, TaskState
 from dataward.node.identity import Holding
 from dataward.world import InputLost
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -256,10 +256,70 @@ def test_a_node_that_is_alone_waits_for_room_a_few_times_and_then_the_task_fails
     fill(place)
 
     assert not place.state.queue
-    said = place.state.outbox.take()
-    assert said == [Fail("t", place.attempt, "no room")]
+    (said,) = place.state.outbox.take()
+    assert isinstance(said, Fail)
+    assert said.reason.startswith("task 't' waits for room: no room. Give nodes more room")
     outcomes = [outcome for _, outcome in place.outcomes()]
     assert outcomes == [AttemptOutcome.RELEASED] * 2 + [AttemptOutcome.FAILED]
+
+
+def come_back(place: Place) -> None:
+    """Another node has sent the task here again."""
+    place.attempt = place.state.identity.next_attempt()
+    place.hold(place.spec)
+    place.have(Begin("t", place.attempt, "n0"))
+
+
+def test_a_task_that_comes_back_to_a_node_without_room_waits_before_it_goes_elsewhere() -> None:
+    place = Place(a_task(), retry_seconds_max=10.0)
+    fill(place)
+    sent_at = place.kernel.now()
+    come_back(place)
+
+    fill(place)
+
+    assert sent_at == 0.0
+    assert place.kernel.now() == 10.0
+    assert [event.occasion for event in place.told(TaskPlaced)] == [Occasion.NO_ROOM] * 2
+    assert not place.is_held()
+
+
+def test_a_task_that_no_node_has_room_for_fails_in_the_end_and_says_what_it_needs() -> None:
+    place = Place(a_task(writes=["big"], size_bytes=5_000_000), nodes=3, full_disk_tries=12)
+
+    for _ in range(4):
+        fill(place)
+        come_back(place)
+    assert not any(isinstance(said, Fail) for said in place.state.outbox.take())
+    fill(place)
+
+    (said,) = [one for one in place.state.outbox.take() if isinstance(one, Fail)]
+    assert "it needs 5.00 MB in all at one node" in said.reason
+    assert "--capacity" in said.reason
+    assert place.told(AttemptEnded)[-1].cause is FailureCause.DISK
+
+
+def test_a_task_that_found_no_room_long_ago_begins_anew() -> None:
+    place = Place(a_task(), nodes=3, full_disk_tries=3, retry_seconds_max=1.0)
+    for _ in range(3):
+        fill(place)
+        come_back(place)
+    place.pass_time(4.0)
+
+    fill(place)
+
+    assert AttemptOutcome.FAILED not in [outcome for _, outcome in place.outcomes()]
+
+
+def test_a_node_says_for_a_while_that_a_task_waits_for_room() -> None:
+    place = Place(a_task(), lease_seconds=10.0, validation_seconds=5.0)
+    assert place.room.said == ""
+
+    fill(place)
+
+    assert place.room.said == "task 't' waits for room: no room"
+    place.pass_time(30.0)
+    assert place.room.said == ""
 
 
 def test_every_task_may_wait_for_room_as_often_whatever_others_did() -> None:
@@ -320,6 +380,30 @@ def test_it_is_let_go_of_and_sent_nowhere_if_a_rival_has_it(stays: bool) -> None
     assert not place.asked(Enqueue)
     assert not place.state.queue
     assert not place.is_held()
+
+
+# --- attempts that are cancelled while the store does not answer ---------------------------------
+
+
+@pytest.mark.parametrize("setback", ["input lost", "out of reach", "no room"])
+def test_an_attempt_that_is_cancelled_before_the_store_has_heard_of_its_setback_has_an_end(
+    setback: str,
+) -> None:
+    place = Place(READS_P)
+    happen = {
+        "input lost": lambda: place.setbacks.on_input_lost(
+            place.begun, place.attempt, InputLost(place.spec.inputs)
+        ),
+        "out of reach": lambda: failing(place),
+        "no room": lambda: place.setbacks.on_disk_full(place.spec, place.attempt, "no room"),
+    }
+    place.store.answers.clear()
+    fiber = place.start(happen[setback]())
+
+    fiber.cancel()
+    place.pass_time()
+
+    assert place.outcomes() == [(place.attempt, AttemptOutcome.CANCELLED)]
 
 
 # --- replicas ------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def test_a_member_that_changed_is_listed_as_it_is_now(play, registry):
 def test_a_member_that_leaves_is_gone(play, registry):
     play(registry.renew(a_member("n1"), LONG))
     play(registry.renew(a_member("n2"), LONG))
-    play(registry.leave("n1"))
-    play(registry.leave("never there"))
+    play(registry.drop(a_member("n1")))
+    play(registry.drop(a_member("never there")))
 
     assert play(registry.members()) == [a_member("n2")]
 
@@ -264,7 +264,7 @@ def test_a_name_that_could_be_a_path_is_refused(play, registry, name: str):
 CHANGES: dict[str, Callable[[Registry], Coroutine[Any, Any, Any]]] = {
     "a new member": lambda registry: registry.renew(a_member("n9"), LONG),
     "a changed member": lambda registry: registry.renew(a_member("n1", draining=True), LONG),
-    "a leave": lambda registry: registry.leave("n1"),
+    "a leave": lambda registry: registry.drop(a_member("n1")),
     "a new run": lambda registry: registry.add_run(a_run("new")),
     "the end of a run": lambda registry: registry.end_run("r", RunState.COMPLETE),
     "other keepers": lambda registry: registry.set_keepers("r", ("n3",)),
@@ -272,7 +272,7 @@ CHANGES: dict[str, Callable[[Registry], Coroutine[Any, Any, Any]]] = {
 }
 NOTHING: dict[str, Callable[[Registry], Coroutine[Any, Any, Any]]] = {
     "a renewal": lambda registry: registry.renew(a_member("n1"), LONG),
-    "a leave of nobody": lambda registry: registry.leave("n9"),
+    "a leave of nobody": lambda registry: registry.drop(a_member("n9")),
     "a number": lambda registry: registry.next_incarnation("n1"),
     "a run that is known": lambda registry: registry.add_run(a_run("r")),
     "the end of an ended run": lambda registry: registry.end_run("over", RunState.COMPLETE),

@@ -113,7 +113,7 @@ async def _serve(host: Host, access: Path) -> None:
         log.info("ended before it was up")
         return
     finally:
-        remove_contact(access, host.node)
+        remove_contact(access, host.node, host.address)
     log.info("ended")
 
 

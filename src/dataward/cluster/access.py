@@ -92,6 +92,9 @@ def note_contact(path: Path, node: str, address: str) -> None:
         replace_content(directory / node, f"{address}\n".encode())
 
 
-def remove_contact(path: Path, node: str) -> None:
+def remove_contact(path: Path, node: str, address: str) -> None:
+    """Take back what `note_contact` said, unless the node has been started elsewhere since."""
     with suppress(OSError):
-        (path.parent / CONTACTS / node).unlink()
+        contact = path.parent / CONTACTS / node
+        if contact.read_text("utf-8").strip() == address:
+            contact.unlink()

@@ -14,6 +14,7 @@ from dataward.cluster.host_watch import HostWatch
 from dataward.cluster.keeper import Keeper, leader_of
 from dataward.cluster.run_here import INCARNATIONS, HostParts, RunDirectoryHere, RunHere
 from dataward.cluster.tree_here import TreeHere
+from dataward.errors import SettingError
 from dataward.live.durability import replace_content
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun, Member
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 NEWS_SECONDS = 30.0  # how long to wait for news before looking anyway
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
+ROOM_SECONDS = 1.0
 
 
 class Following:
@@ -91,6 +93,7 @@ class Following:
             if not member.draining and not self._has_gone(member)
         }
         own = self._as_member()
+        self._check_name(own)
         if not own.draining:
             present.setdefault(self._node, own)
         self.present = sorted(present) or [self._node]
@@ -111,6 +114,15 @@ class Following:
                 here.follow(known)
         self.changed.set()
         self.changed.clear()
+
+    def _check_name(self, own: Member) -> None:
+        """Raise SettingError if another host took this one for gone, and has its name now."""
+        for member in self.members:
+            if member.node == own.node and member.incarnation > own.incarnation:
+                raise SettingError(
+                    f"another node called {own.node} was started, at {member.address}, while this "
+                    "one did not answer, so this one ends; each node needs a --name of its own"
+                )
 
     @property
     def _is_leaving(self) -> bool:
@@ -222,6 +234,16 @@ class Following:
                     log.warning("%s", error)
                     self.here.setdefault(name, here)
                     self._failed.set()
+
+    async def share_room(self) -> None:
+        """Have runs let go of what they can do without, for others here that find no room."""
+        while True:
+            await asyncio.sleep(ROOM_SECONDS)
+            short = {name for name, here in self.here.items() if here.waits_for_room}
+            for name, here in list(self.here.items()):
+                if short - {name}:
+                    with suppress(StoreUnavailable):
+                        await here.give_way()
 
     async def leave_runs(self) -> None:
         """Let what runs here end, and hand over what others may need."""

@@ -27,7 +27,7 @@ from dataward.cluster.exchange import (
     TaskFacts,
     WrittenFile,
 )
-from dataward.cluster.host_watch import ALIVE_PATH
+from dataward.cluster.host_watch import ALIVE_PATH, NODE_HEADER
 from dataward.cluster.run_here import RunDirectoryHere
 from dataward.errors import DatawardError
 from dataward.live.credentials import Role
@@ -70,11 +70,13 @@ class Gateway:
             Route("GET", run, self._run_facts, EVERYBODY),
             Route("GET", f"{run}/events", self._events, EVERYBODY),
             Route("GET", f"{run}/logs", self._logs, EVERYBODY),
+            Route("GET", f"{run}/room", self._room, EVERYBODY),
             Route("POST", f"{run}/look", self._look, EVERYBODY),
             Route("POST", f"{run}/cancel", self._cancel, SUBMITTERS),
             Route("POST", f"{run}/remove", self._remove_tasks, SUBMITTERS),
             Route("POST", f"{run}/clean", self._clean, SUBMITTERS),
             Route("POST", f"{run}/clean-here", self._clean_here, SUBMITTERS | NODES),
+            Route("POST", f"{run}/results", self._keep_results, NODES),
             Route("POST", "/outcomes", self._outcomes, SUBMITTERS),
             Route("POST", "/drain", self._drain, SUBMITTERS),
         ]
@@ -103,7 +105,7 @@ class Gateway:
 
     async def _alive(self, request: web.Request) -> web.StreamResponse:
         """Nothing, for as long as this host lives: whoever asks wants to see the connection end."""
-        response = web.StreamResponse()
+        response = web.StreamResponse(headers={NODE_HEADER: self._host.node})
         await response.prepare(request)
         await self._host.stopped()
         return response
@@ -217,6 +219,13 @@ class Gateway:
         await asyncio.to_thread(self._host.files.remove_run, name)
         return web.Response(status=204)
 
+    async def _keep_results(self, request: web.Request) -> web.Response:
+        """Have files stay that a host which leaves has put here: results of a run."""
+        digests = await asked_of(request, list[str])
+        name = request.match_info["run"]
+        await asyncio.to_thread(self._host.files.keep_results, name, digests)
+        return web.Response(status=204)
+
     # --- what this host alone has ----------------------------------------------------------------
 
     async def _events(self, request: web.Request) -> web.Response:
@@ -231,6 +240,11 @@ class Gateway:
         task = TaskId(request.query.get("task", ""))
         found = await asyncio.to_thread(_logs_of, self._directory(request).logs, task)
         return answer(found)
+
+    async def _room(self, request: web.Request) -> web.Response:
+        """A sentence about a task of the run that waits for room at this host, or nothing."""
+        here = self._host.following.here.get(request.match_info["run"])
+        return answer(here.waits_for_room if here is not None else "")
 
     def _directory(self, request: web.Request) -> RunDirectoryHere:
         return RunDirectoryHere(self._host.parts.depot, request.match_info["run"])

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 START_SECONDS = 120.0  # for which a host that starts waits for its store
+CLOCK_TRIES = 20  # questions for the store's time, until an answer is quick
+QUICK_SECONDS = 0.02
 BYTES_PER_SECOND = 125e6  # of a link of which nothing is known: 1 Gbps
 
 
@@ -83,6 +86,7 @@ class Host:
         self.address = ""
         self._outcomes = ToldOutcomes()
         self._clock_ahead_seconds = 0.0
+        self._has_joined = False
         self._stop = asyncio.Event()
         self.lendings = Lendings(self)
 
@@ -165,7 +169,7 @@ class Host:
         self.tree = TreeHere(settings.node, slots, pool.running, client, pool.on_promises)
         server = NodeServer(
             following.mailbox,
-            files.index.find,
+            files.find,
             files.new_upload,
             files.take_upload,
             credentials,
@@ -178,10 +182,11 @@ class Host:
         await client.open()
         watch = HostWatch(settings.node, credentials, following.on_gone)
         try:
+            # Before it listens: the one that is asked for by this name must not be this one.
+            incarnation, clock_ahead_seconds = await self._greet(registry, watch)
+            self._clock_ahead_seconds = clock_ahead_seconds
             port = await server.start(settings.listen, settings.port)
             self.address = settings.address or f"{_own_name(settings.listen)}:{port}"
-            incarnation, clock_ahead_seconds = await self._greet(registry)
-            self._clock_ahead_seconds = clock_ahead_seconds
             self.parts = HostParts(
                 node=settings.node,
                 cluster=self._access.cluster,
@@ -203,9 +208,11 @@ class Host:
                 spoil=following.spoil,
                 fetch_part=partial(files.fetch_part, client),
                 keep_part=files.keep_part,
+                note_served=files.note_served,
                 slots_promised=slots,
                 asking=PromiseAsking(self.tree),
             )
+            self._has_joined = True
             on_run_over = partial(outcomes.tell, registry)
             following.begin(self.parts, registry, watch, self.as_member, on_run_over, self.tree)
             loops = [
@@ -215,6 +222,7 @@ class Host:
                     ("news", following.follow_news()),
                     ("outcomes", outcomes.keep_telling(registry)),
                     ("room", files.keep_room(following.here)),
+                    ("shared room", following.share_room()),
                     ("begin again", following.begin_failed_again()),
                     ("tree", self.tree.live()),
                 )
@@ -232,8 +240,9 @@ class Host:
             await self.lendings.close()
             await self.tree.close()
             await following.stop_runs()
-            with suppress(StoreUnavailable):
-                await registry.leave(settings.node)
+            if self._has_joined:
+                with suppress(StoreUnavailable):
+                    await registry.drop(self.as_member())  # not another's, which took the name over
             await server.close()
             await client.close()
             pool.close()
@@ -256,20 +265,36 @@ class Host:
             draining=self.is_draining,
         )
 
-    async def _greet(self, registry: Registry) -> tuple[int, float]:
+    async def _greet(self, registry: Registry, watch: HostWatch) -> tuple[int, float]:
         """This host's incarnation, and how far the store's clock is ahead, once the store answers.
 
-        A store may be starting, or failing over. Raises StoreUnavailable if it takes too long.
+        A store may be starting, or failing over. Raises StoreUnavailable if it takes too long, and
+        SettingError if another host has this name.
         """
         until = monotonic() + START_SECONDS
         while True:
             try:
-                return await self._next_incarnation(registry), await registry.now() - monotonic()
+                await self._check_name(registry, watch)
+                incarnation = await self._next_incarnation(registry)
+                return incarnation, await clock_ahead_seconds(registry.now)
             except StoreUnavailable as error:
                 if monotonic() > until:
                     raise
                 log.warning("%s", error)
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _check_name(self, registry: Registry, watch: HostWatch) -> None:
+        """Raise SettingError if a host of this name is a member, and answers.
+
+        One that crashed is a member until its lease ends, but nobody answers for it.
+        """
+        for member in await registry.members():
+            if member.node == self.node and await watch.answers(member):
+                raise SettingError(
+                    f"there is a node called {self.node} already, at {member.address}; "
+                    f"give this one a name of its own with --name, or end that one first "
+                    f"('dataward drain {self.node}')"
+                )
 
     async def _next_incarnation(self, registry: Registry) -> int:
         """One more than ever before: by the depot, and by the registry if the depot is new."""
@@ -287,6 +312,24 @@ class Host:
             except StoreUnavailable as error:
                 log.warning("%s", error)
             await asyncio.sleep(settings.lease_seconds / 3)
+
+
+async def clock_ahead_seconds(
+    store_now: Callable[[], Awaitable[float]], clock: Callable[[], float] = monotonic
+) -> float:
+    """How far the store's clock is ahead of this machine's, by the quickest of its answers.
+
+    A busy machine hears an answer late: the time of a single one may be wrong by seconds.
+    """
+    best = (inf, 0.0)
+    for _ in range(CLOCK_TRIES):
+        asked = clock()
+        there = await store_now()
+        heard = clock()
+        best = min(best, (heard - asked, there - (asked + heard) / 2))
+        if heard - asked <= QUICK_SECONDS:
+            break
+    return best[1]
 
 
 def _own_name(listen: str) -> str:

@@ -4,11 +4,14 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
+
+import msgspec
 
 from dataward.cluster.leftovers import leftovers
 from dataward.cluster.run_here import RunDirectoryHere
@@ -27,6 +30,7 @@ log = logging.getLogger(__name__)
 DISK_SHARE = 0.95  # of what the disk has, if nobody says how much the depot may hold
 HANDED_AT_ONCE = 8
 ROOM_SECONDS = 1.0
+ASKED_SECONDS = 60.0  # for which an upload stays that somebody who submits a run has asked for
 ROOM_SHARE = 0.8  # of the capacity: beyond that, what ended runs have left goes
 
 
@@ -37,6 +41,8 @@ class HostFiles:
         self._depot = depot
         self._given_bytes = capacity_bytes
         self._room_bytes = inf
+        self._served: set[str] = set()  # digests of uploads that a run here has had
+        self._asked: dict[str, float] = {}  # when those were last asked for
 
     @property
     def _uploads(self) -> Path:
@@ -61,6 +67,20 @@ class HostFiles:
         own = put_in_depot(path, str(self._uploads), digest, os.path.basename(path))
         self.index.add(Place(own, size_bytes, digest, False, os.stat(own).st_mtime_ns))
 
+    def find(self, digest: str) -> Place | None:
+        """A file with this content, for who asks for it: perhaps the submitter of another run."""
+        if digest in self._served:
+            self._asked[digest] = monotonic()
+        return self.index.find(digest)
+
+    def note_served(self, digests: Iterable[str]) -> None:
+        """Uploads for a run that has begun here: they may go when no run links them any more."""
+        self._served.update(digests)
+
+    def _has_served(self, digest: str) -> bool:
+        asked_at = self._asked.get(digest, -inf)
+        return digest in self._served and monotonic() - asked_at > ASKED_SECONDS
+
     def capacity_bytes(self) -> float:
         return self._room_bytes
 
@@ -70,10 +90,11 @@ class HostFiles:
             await asyncio.sleep(ROOM_SECONDS)
             excess = self.index.used_bytes - ROOM_SHARE * self._room_bytes
             if excess > 0:
-                await asyncio.to_thread(self._make_room, excess, going_on)
+                await asyncio.to_thread(self.make_room, excess, going_on)
 
-    def _make_room(self, excess_bytes: float, going_on: Collection[str]) -> None:
-        for place in leftovers(self._depot, self.index, set(going_on)):
+    def make_room(self, excess_bytes: float, going_on: Collection[str]) -> None:
+        """Remove what ended runs have left, up to so many bytes."""
+        for place in leftovers(self._depot, self.index, set(going_on), self._has_served):
             if excess_bytes <= 0:
                 return
             self.index.discard(place)
@@ -102,27 +123,38 @@ class HostFiles:
             pause = min(2 * pause, 5.0)
 
     async def hand_over_results(self, client: PeerClient, peers: Sequence[NodeId]) -> None:
-        """Have other hosts hold the results of ended runs that only this host has."""
+        """Have other hosts hold, for good, the results of ended runs that this host has."""
         runs = [RunDirectoryHere(self._depot, path.name) for path in self._depot.glob("runs/*")]
-        lone = {digest for run in runs for digest in run.kept()}
+        results = {run.path.name: run.kept() for run in runs}
+        lone = sorted(set().union(*results.values()))
+        held: dict[NodeId, set[str]] = {peer: set() for peer in peers}
         for peer in peers if lone else ():
             with suppress(TransferFailed):
-                lone -= await client.have(peer, sorted(lone))
+                held[peer] = await client.have(peer, lone)
+                lone = [digest for digest in lone if digest not in held[peer]]
         turns = asyncio.Semaphore(HANDED_AT_ONCE)
 
         async def hand_over(number: int, place: Place) -> None:
             async with turns:
                 for peer in (*peers[number % len(peers) :], *peers[: number % len(peers)]):
                     try:
-                        return await client.put_file(peer, place.path, place.digest)
+                        await client.put_file(peer, place.path, place.digest)
+                        held[peer].add(place.digest)
+                        return
                     except TransferFailed as error:
                         log.warning("%s", error)
 
-        places = [place for place in map(self.index.find, sorted(lone)) if place is not None]
+        places = [place for place in map(self.index.find, lone) if place is not None]
         if peers:
             await asyncio.gather(*(hand_over(n, place) for n, place in enumerate(places)))
+            await _have_kept(client, held, results)
         elif places:
             log.warning("nobody else can hold the results of ended runs: they stay in this depot")
+
+    def keep_results(self, run: str, digests: Sequence[str]) -> None:
+        """Have files that are here stay until the run is cleaned. Raises OSError."""
+        here = [digest for digest in digests if self.index.find(digest) is not None]
+        RunDirectoryHere(self._depot, run).add_results(here)
 
     def keep_part(self, content: bytes, digest: str) -> None:
         path = Path(self.new_upload())
@@ -137,3 +169,15 @@ class HostFiles:
             for place in self.index.places_below(str(directory.files)):
                 self.index.discard(place)
             remove_tree(directory.path)
+
+
+async def _have_kept(
+    client: PeerClient, held: Mapping[NodeId, Collection[str]], results: Mapping[str, set[str]]
+) -> None:
+    """Tell hosts which of the files that they have are results of which run."""
+    for peer, digests in held.items():
+        for run, kept in results.items():
+            if ours := sorted(kept.intersection(digests)):
+                content = msgspec.msgpack.encode(ours)
+                if not await client.leave(peer, f"/runs/{run}/results", content):
+                    log.warning("%s may not keep the results of %s", peer, run)

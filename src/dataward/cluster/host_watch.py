@@ -21,6 +21,7 @@ from dataward.model.members import Member
 log = logging.getLogger(__name__)
 
 ALIVE_PATH = "/alive"
+NODE_HEADER = "X-Dataward-Node"  # whose host answers
 WATCHED = 2  # so that one that is gone with its watcher is noticed too
 CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 5.0  # after a connection that could not be made, but was not refused
@@ -54,18 +55,21 @@ class HostWatch:
         self._answer_seconds = answer_seconds
         self._clock = clock
         self._watches: dict[Member, asyncio.Task[None]] = {}
-        self._questions: set[asyncio.Task[None]] = set()  # to members that are none any more
+        self._questions: dict[Member, asyncio.Task[None]] = {}  # to members that are none any more
         self._session: aiohttp.ClientSession | None = None
 
     def follow(self, members: Sequence[Member]) -> None:
         wanted = watched_by(self._node, members)
         present = {member.node for member in members}
+        for member, question in list(self._questions.items()):
+            if member.node in present or question.done():
+                question.cancel()  # it is back, so nobody waits for its answer
+                del self._questions[member]
         for member in [member for member in self._watches if member not in wanted]:
             self._watches.pop(member).cancel()
             if member.node not in present:
                 question = asyncio.create_task(self._ask(member), name=f"ask {member.node}")
-                self._questions.add(question)
-                question.add_done_callback(self._questions.discard)
+                self._questions[member] = question
         for member in wanted:
             if member not in self._watches:
                 watch = asyncio.create_task(self._watch(member), name=f"watch {member.node}")
@@ -77,15 +81,23 @@ class HostWatch:
     @property
     def is_asking(self) -> bool:
         """Whether a member whose lease ran out may still answer."""
-        return bool(self._questions)
+        return any(not question.done() for question in self._questions.values())
 
     async def close(self) -> None:
-        tasks, self._watches = [*self._watches.values(), *self._questions], {}
+        tasks, self._watches = [*self._watches.values(), *self._questions.values()], {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+
+    async def answers(self, member: Member) -> bool:
+        """Whether a host listens where this member is said to be, and says that it is that node."""
+        try:
+            async with asyncio.timeout(self._answer_seconds), self._connected(member) as response:
+                return response.headers.get(NODE_HEADER) == member.node
+        except (aiohttp.ClientError, OSError):  # TimeoutError is one
+            return False
 
     async def _watch(self, member: Member) -> None:
         while True:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -26,7 +27,7 @@ from dataward.live.depot_disk import DepotDisk, Place, clear_incoming, files_in_
 from dataward.live.digest_index import DigestIndex
 from dataward.live.durability import replace_content
 from dataward.live.fitting import fitted_to_network
-from dataward.live.host_disk import CommitJournal, HostDisk
+from dataward.live.host_disk import EntryJournal, HostDisk
 from dataward.live.host_network import HostNetwork
 from dataward.live.joined_calls import JoinedCalls
 from dataward.live.live_runner import LiveRunner
@@ -39,7 +40,7 @@ from dataward.model.events import AttemptMeasured, Event, TaskFinished
 from dataward.model.ids import AttemptId, NodeId
 from dataward.model.members import ClusterRun
 from dataward.model.messages import Message, Stock
-from dataward.model.operations import InputFile, OutputFile, TaskSpec
+from dataward.model.operations import Commit, InputFile, OutputFile, TaskSpec
 from dataward.model.seeds import seeded
 from dataward.model.settings import change_settings
 from dataward.model.workflow import FileId, TaskId
@@ -87,6 +88,7 @@ class HostParts:
     spoil: Callable[[str], None]  # files of this content, in all runs here
     fetch_part: Callable[[str, Sequence[NodeId]], Awaitable[bytes]]
     keep_part: Callable[[bytes, str], None]
+    note_served: Callable[[Iterable[str]], None]  # uploads that a run here has
     slots_promised: PromisedSlots
     asking: PromiseAsking
     # Hosts that were seen to end, each with the first incarnation of its nodes that may be alive.
@@ -119,6 +121,7 @@ class RunDirectoryHere:
         self.logs = self.path / "logs"
         self.events = self.path / "events"
         self.commits = self.path / "commits"
+        self.keeps = self.path / "keeps"  # files that came from other nodes to stay
         self.record = self.path / "run.json"
         self._parts = self.path / "parts"
         self.results = self.path / "results"  # digests of files that stay until the run is cleaned
@@ -135,8 +138,12 @@ class RunDirectoryHere:
         """The digests of the run's description."""
         return _digests_in(self._parts)
 
-    def write_results(self, digests: Iterable[str]) -> None:
-        replace_content(self.results, "".join(f"{digest}\n" for digest in digests).encode())
+    def add_results(self, digests: Iterable[str]) -> None:
+        """Have these files stay here as results of the run. Raises OSError."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.results, "a", encoding="utf-8") as file:
+            # A line that a crash has torn is no digest, and the next one begins after it.
+            file.write("\n" + "".join(f"{digest}\n" for digest in digests))
 
     def kept(self) -> set[str]:
         """The digests of the run's results that are here."""
@@ -186,6 +193,7 @@ class RunHere:
         self._over = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._events: list[Event] = []
+        self._results: list[str] = []  # that are here to stay, and are not in the list of them yet
         self._seconds: dict[TaskId, float] = {}  # run times of tasks that have not been committed
         self._wanted: frozenset[FileId] = frozenset()
 
@@ -233,6 +241,16 @@ class RunHere:
             self.node.give_up(node, before)
 
     @property
+    def waits_for_room(self) -> str:
+        """A sentence about a task of the run that found no room here lately, or ""."""
+        return self.node.waits_for_room if self.node is not None else ""
+
+    async def give_way(self) -> None:
+        """Let go of files for another run here that finds no room."""
+        if self.node is not None and not self._over.is_set():
+            await self.node.give_way()
+
+    @property
     def is_idle(self) -> bool:
         return self.node is None or self.node.is_idle
 
@@ -244,9 +262,9 @@ class RunHere:
             content = await parts.fetch_part(self.run.description, self.run.keepers)
             self.orders = unpacked(content, RunOrders)
             self._wanted = frozenset(self.orders.wanted)
-            self.directory.write_parts(
-                [self.run.description, self.orders.tasks, self.orders.workflow]
-            )
+            own_parts = [self.run.description, self.orders.tasks, self.orders.workflow]
+            self.directory.write_parts(own_parts)
+            parts.note_served([*own_parts, *(file.digest for file in self.orders.placed)])
             await self._read_promises()
             epoch_seconds = self.run.submitted_at - parts.clock_ahead_seconds
             kernel = AsyncioKernel(epoch_seconds=epoch_seconds)
@@ -269,20 +287,24 @@ class RunHere:
     async def _main(self, kernel: AsyncioKernel, orders: RunOrders) -> None:
         parts, directory = self._parts, self.directory
         clear_incoming(directory.files)
-        journal = CommitJournal(directory.commits, parts.backlog)
+        journal = EntryJournal(directory.commits, Commit, parts.backlog)
+        kept = EntryJournal(directory.keeps, InputFile, parts.backlog)
         if self.promises is not None:  # what this host did before it was started again
-            self._adopt(self.promises, [commit.task for commit in journal.commits])
+            self._adopt(self.promises, [commit.task for commit in journal.entries])
         disk = HostDisk(
             directory.files,
-            dict(self._held(journal, orders)),
+            dict(self._held(journal.entries, kept.entries, orders)),
             parts.index,
             parts.capacity_bytes,
             journal,
+            kept,
             parts.hash_threads,
             parts.sync_thread,
             parts.backlog,
             self._on_outcome,
             [file.id for file in orders.placed if parts.node in file.nodes],
+            self._wanted,
+            self._results.append,
         )
         remote = RemoteNetwork(
             parts.node, self.run.name, kernel, disk, {}, parts.client, self._emit
@@ -335,20 +357,27 @@ class RunHere:
         finally:
             self.node.stop()
             await remote.close()
+            places = [disk.where(file) for file in orders.wanted]
+            self._results += [place.digest for place in places if place is not None]
             self._write(events)
             events.close()
-            places = [disk.where(file) for file in orders.wanted]
-            directory.write_results(place.digest for place in places if place is not None)
             disk.close()
 
-    def _held(self, journal: CommitJournal, orders: RunOrders) -> Iterator[tuple[FileId, Place]]:
-        """The files that the node has: what it committed, and inputs that were put here."""
+    def _held(
+        self, commits: Iterable[Commit], kept: Iterable[InputFile], orders: RunOrders
+    ) -> Iterator[tuple[FileId, Place]]:
+        """The files that the node has: what it committed, what came to stay, and inputs put here.
+
+        Of two with one name the later counts.
+        """
         parts, directory = self._parts, self.directory.files
         own = {place.digest: place for place in files_in_depot(directory)}
-        for commit in journal.commits:
-            for file in commit.held:
-                if file.digest in own and parts.index.find(file.digest) is not None:
-                    yield file.id, own[file.digest]
+        made = (file for commit in commits for file in commit.held)
+        for id, digest in chain(
+            ((one.id, one.digest) for one in kept), ((one.id, one.digest) for one in made)
+        ):
+            if digest in own and parts.index.find(digest) is not None:
+                yield id, own[digest]
         for number, placed in enumerate(orders.placed):
             if parts.node not in placed.nodes:
                 continue
@@ -413,6 +442,12 @@ class RunHere:
     def _write(self, events: EventLog) -> None:
         told, self._events = self._events, []
         events.write(told)
+        if self._results:
+            try:
+                self.directory.add_results(self._results)
+                self._results.clear()
+            except OSError as error:  # the disk may have room later
+                log.warning("%s", error)
 
     def now(self) -> float:
         """Seconds since the run was submitted, by the store's clock."""

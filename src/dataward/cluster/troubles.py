@@ -17,6 +17,7 @@ SKEW_SECONDS = 0.5  # by which two clocks may differ
 UNWRITTEN_SECONDS = 2.0
 REACH_SECONDS = 30.0  # for which a node may try to fetch a file before it takes it for lost
 FAILS_SECONDS = 15.0  # after which no task fails any more because a process or a disk was hurt
+ASKED_SECONDS = 3.0  # after which nobody waits any more for an answer of a node that was silent
 NOTICED_LEASES = 4  # after which everybody has heard that a node was gone for longer than its lease
 
 
@@ -97,12 +98,18 @@ class Troubles:
     # --- what may follow -------------------------------------------------------------------------
 
     def may_be_given_up(self, node: NodeId, joined: float, at: float) -> bool:
-        """Whether others may take over, at this time, what a node has that joined at that time."""
+        """Whether others may take over, at this time, what a node has that joined at that time.
+
+        A node that was silent may have been asked whether it lives just before it came back, and
+        join again before the one who asks stops waiting.
+        """
         for trouble in self._of(_MUTE, node):
-            until = inf
+            until, last_join = inf, trouble.end
             if trouble.kind is not TroubleKind.KILLED:
                 until = trouble.end + NOTICED_LEASES * self.lease_seconds
-            if trouble.begin <= at + SKEW_SECONDS and at <= until and trouble.end >= joined:
+            if trouble.kind is TroubleKind.SILENT and at <= trouble.end + ASKED_SECONDS:
+                last_join = at
+            if trouble.begin <= at + SKEW_SECONDS and at <= until and last_join >= joined:
                 return True
         return False
 

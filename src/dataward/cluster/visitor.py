@@ -88,6 +88,14 @@ class Visitor:
                 found += await self._ask("GET", "/executors", kind=kind, node=node)
         return found
 
+    async def waits_for_room(self, run: str) -> list[str]:
+        """Sentences about tasks of a run that wait for room, from all hosts that answer."""
+        found: list[str] = []
+        for node in list(self.members):
+            with suppress(ClusterError):  # one that has gone since
+                found.append(await self._ask("GET", f"/runs/{run}/room", kind=str, node=node))
+        return [sentence for sentence in found if sentence]
+
     async def drain(self, node: NodeId) -> None:
         await self._ask("POST", "/drain", kind=bytes, node=node)
 

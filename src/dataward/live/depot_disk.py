@@ -33,7 +33,7 @@ from dataward.live.durability import sync_files, sync_path
 from dataward.live.file_digest import file_digest
 from dataward.live.orders import Input, Written
 from dataward.live.sandbox import digest_in, place_in_depot, put_in_depot
-from dataward.model.operations import Commit, OutputFile, TaskSpec
+from dataward.model.operations import Commit, InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.journal import make_directory
 from dataward.world import DiskFull, InputLost, StoredFile, TransferFailed
@@ -97,6 +97,12 @@ class DepotDisk:
             owner, written = self._sources.get(file) or Provenance(file, False)
             found.append(StoredFile(file, place.size_bytes, owner, written, place.digest))
         return found
+
+    def keep(self, file: InputFile) -> None:
+        """The nodes of one process are lost together: nobody counts on a second copy."""
+
+    def is_wanted(self, file: FileId) -> bool:
+        return True  # the run says itself what may go, and when
 
     async def open_inputs(self, task: TaskSpec) -> None:
         """Check that all inputs are here; the runner process links them in."""

@@ -2,16 +2,17 @@
 
 It is a `DepotDisk` with three things more. Every file is in the host's index, so that others can
 ask for it by content. The capacity is the host's, and other runs' files take up room in it. And the
-commits that the store acknowledged are kept in a journal beside the files: should a shard of the
-store forget them, the node commits them again, also after a restart.
+commits that the store acknowledged are in a journal beside the files: should a shard of the store
+forget them, the node commits them again, also after a restart. So are the files that came from
+other nodes to stay.
 """
 
 import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -19,40 +20,42 @@ from dataward.errors import FormatError
 from dataward.live.backlog import Backlog
 from dataward.live.depot_disk import DepotDisk, Place, Provenance
 from dataward.live.digest_index import DigestIndex
-from dataward.model.operations import Commit, OutputFile, TaskSpec
+from dataward.model.operations import Commit, InputFile, OutputFile, TaskSpec
 from dataward.model.workflow import FileId, TaskId
 from dataward.stores.journal import Journal, make_directory
 from dataward.world import StoredFile
 
+T = TypeVar("T")
 
-class CommitJournal:
-    """The commits of one run's node, oldest first, in a file that survives a power cut.
+
+class EntryJournal(Generic[T]):
+    """Entries of one kind, oldest first, in a file that survives a power cut.
 
     What is added is written by the backlog's thread, all that has come up to then in one frame. If
-    the disk refuses a frame, the next one to be written makes a new file with all commits.
+    the disk refuses a frame, the next one to be written makes a new file with all entries.
     """
 
-    def __init__(self, path: Path, backlog: Backlog) -> None:
+    def __init__(self, path: Path, kind: type[T], backlog: Backlog) -> None:
         self._path = path
         self._backlog = backlog
         self._is_whole = True
-        self._new: list[Commit] = []
+        self._new: list[T] = []
         self._lock = threading.Lock()
-        self.commits: list[Commit] = []
+        self.entries: list[T] = []
         if path.exists():
             with suppress(FormatError):  # a journal that cannot be read is work done again
                 journal = Journal(path)
                 for frame in journal.frames():
-                    self.commits += msgspec.msgpack.decode(frame, type=list[Commit])
+                    self.entries += msgspec.msgpack.decode(frame, type=list[kind])  # type: ignore[valid-type]
                 self._journal = journal
                 return
         make_directory(path.parent)
         self._journal = Journal.create(path, [])
 
-    def add(self, commit: Commit) -> None:
-        self.commits.append(commit)
+    def add(self, entry: T) -> None:
+        self.entries.append(entry)
         with self._lock:
-            self._new.append(commit)
+            self._new.append(entry)
             if len(self._new) > 1:
                 return  # it is written with the one that waits already
         self._backlog.add(self._write)
@@ -60,7 +63,7 @@ class CommitJournal:
     def _write(self) -> None:
         with self._lock:
             new, self._new = self._new, []
-            commits = [] if self._is_whole else list(self.commits)
+            entries = [] if self._is_whole else list(self.entries)
         if not new:
             return
         if self._is_whole:
@@ -68,7 +71,7 @@ class CommitJournal:
             self._journal.append(msgspec.msgpack.encode(new))
         else:
             self._journal.close()
-            self._journal = Journal.create(self._path, [msgspec.msgpack.encode(commits)])
+            self._journal = Journal.create(self._path, [msgspec.msgpack.encode(entries)])
         self._is_whole = True
 
     def close(self) -> None:
@@ -80,6 +83,8 @@ class HostDisk(DepotDisk):
     """``on_outcome`` is told what a task read, by content, and what it committed.
 
     ``placed`` are the inputs that were put here for the run: perhaps nobody else has them.
+    ``kept`` has those that came from other nodes to stay. ``wanted`` are the files that the run was
+    asked for; ``on_result`` is told the digest of each that is here to stay.
     """
 
     def __init__(
@@ -88,46 +93,70 @@ class HostDisk(DepotDisk):
         held: Mapping[FileId, Place],
         index: DigestIndex,
         capacity_bytes: Callable[[], float],
-        journal: CommitJournal,
+        journal: EntryJournal[Commit],
+        kept: EntryJournal[InputFile],
         hash_threads: Executor,
         sync_thread: Executor,
         backlog: Backlog,
         on_outcome: Callable[[TaskSpec, Mapping[FileId, str], tuple[OutputFile, ...]], None],
         placed: Collection[FileId] = (),
+        wanted: Collection[FileId] = (),
+        on_result: Callable[[str], None] = lambda digest: None,
     ) -> None:
         self._index = index
         self._capacity_of_all = capacity_bytes
         self._journal = journal
         self._on_outcome = on_outcome
         self._placed = frozenset(placed)
+        self._wanted = frozenset(wanted)
+        self._on_result = on_result
+        self._kept = kept
+        self._kept_files = {file.id for file in kept.entries}
         self._ran: dict[TaskId, tuple[TaskSpec, dict[FileId, str]]] = {}
         self._gone: dict[FileId, str] = {}
         self.own_bytes = 0
         super().__init__(directory, held, {}, hash_threads, sync_thread, backlog)
-        made = {file.id: commit for commit in journal.commits for file in commit.held}
+        made = {file.id: commit for commit in journal.entries for file in commit.held}
+        for one in kept.entries:
+            if one.id in held:
+                self._sources[one.id] = Provenance(one.producer or one.id, False)
         for place in {place.path: place for place in held.values()}.values():
             self._count_in(place)
         for file in made.keys() & held.keys():
             self._sources[file] = Provenance(made[file].task, True)
 
     def files(self) -> list[StoredFile]:
-        return [
-            msgspec.structs.replace(file, kept=file.id in self._placed) for file in super().files()
-        ]
+        stays = self._placed | self._kept_files
+        return [msgspec.structs.replace(file, kept=file.id in stays) for file in super().files()]
+
+    def is_wanted(self, file: FileId) -> bool:
+        return file in self._wanted
 
     @property
     def capacity_bytes(self) -> float:  # type: ignore[override]
         """The host's capacity without what other runs take up."""
         return self._capacity_of_all() - max(self._index.used_bytes - self.own_bytes, 0)
 
+    def keep(self, file: InputFile) -> None:
+        place = self.where(file.id)
+        if place is None or file.id in self._kept_files:
+            return
+        self._kept_files.add(file.id)
+        self._kept.add(msgspec.structs.replace(file, digest=place.digest))
+        if file.id in self._wanted:
+            self._on_result(place.digest)
+
     def journal(self, commit: Commit) -> None:
         self._journal.add(commit)
+        for file in commit.held:
+            if file.id in self._wanted and file.digest:
+                self._on_result(file.digest)
         spec, read = self._ran.pop(commit.task, (None, {}))
         if spec is not None and not commit.recalled:
             self._on_outcome(spec, read, commit.outputs)
 
     def journalled(self) -> list[Commit]:
-        return list(self._journal.commits)
+        return list(self._journal.entries)
 
     def _left_earlier(self, file: OutputFile) -> Place | None:
         return self._index.find(file.digest) if file.digest else None
@@ -179,4 +208,5 @@ class HostDisk(DepotDisk):
 
     def close(self) -> None:
         """Write no more; the files stay. The run is over, or the host ends."""
-        self._backlog.add(partial(self._journal.close))
+        for journal in (self._journal, self._kept):
+            self._backlog.add(journal.close)

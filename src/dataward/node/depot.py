@@ -13,6 +13,7 @@ from dataward.model.events import FileEvicted, FileStored
 from dataward.model.ids import NodeId
 from dataward.model.messages import HoldOn, MayFetch
 from dataward.model.operations import Copy, InputFile, Look, OutputFile, TaskSpec
+from dataward.model.quantities import show_bytes
 from dataward.model.workflow import FileId, TaskId
 from dataward.node.fetching import Fetcher
 from dataward.node.outbox import Outbox
@@ -40,6 +41,9 @@ class _Held:
 
     def keep(self) -> None:
         self.original = True
+
+    def may_go(self) -> None:
+        self.original = False
 
 
 def as_committed(files: Sequence[InputFile], copies: Iterable[Copy]) -> tuple[InputFile, ...]:
@@ -303,6 +307,7 @@ class Depot:
         if (for_good or keep) and file.id in self._held:
             self._held[file.id].keep()
             self._copies.pop(file.id, None)
+            self.world.disk.keep(file)
 
     def _keep_copy(self, file: InputFile) -> None:
         """Hold a file that has arrived, and tell the others, unless it will not stay.
@@ -396,6 +401,22 @@ class Depot:
 
     # --- room ------------------------------------------------------------------------------------
 
+    def made_here(self) -> dict[TaskId, list[FileId]]:
+        """The files that stay because tasks wrote them here, by task."""
+        made: dict[TaskId, list[FileId]] = {}
+        for file, held in self._held.items():
+            if held.original and held.owner != file and not self.world.disk.is_wanted(file):
+                made.setdefault(TaskId(held.owner), []).append(file)
+        return made
+
+    def may_go(self, files: Iterable[FileId]) -> bool:
+        """Let files that were written here be evicted, before all copies; whether there are any."""
+        spent = {file: None for file in files if file in self._held}
+        for file in spent:
+            self._held[file].may_go()
+        self._copies = {**spent, **self._copies}
+        return bool(spent)
+
     def make_room(self, size_bytes: int, *, may_evict: bool = True) -> None:
         """Evict files until there is room, least recently used first. Raises DiskFull."""
         excess = self.used_bytes + size_bytes - self.world.disk.capacity_bytes
@@ -409,9 +430,22 @@ class Depot:
                 evictable.append(file)
                 excess -= self._held[file].size_bytes
         if excess > 0:
-            raise DiskFull(f"{self.world.node} has no room for {size_bytes} bytes more")
+            raise DiskFull(self._no_room(size_bytes))
         for file in evictable:
             self._evict(file)
+
+    def shed(self) -> None:
+        """Evict all that may go and that no task here reads: others on this machine need room."""
+        for file in [file for file in self._copies if file not in self._pins]:
+            self._evict(file)
+
+    def _no_room(self, size_bytes: int) -> str:
+        capacity_bytes = max(self.world.disk.capacity_bytes, 0)
+        going = sum(self._held[file].size_bytes for file in self._copies if file not in self._pins)
+        return (
+            f"{self.world.node} has no room for {show_bytes(size_bytes)} more: its depot may hold "
+            f"{show_bytes(capacity_bytes)}, and {show_bytes(self.used_bytes - going)} must stay"
+        )
 
     def drop(self, file: FileId) -> None:
         """Remove a file that nobody will ask for again, or that is damaged.

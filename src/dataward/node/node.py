@@ -32,6 +32,7 @@ from dataward.node.leaving import Leaving
 from dataward.node.mover import NodeParts
 from dataward.node.patrol import ShardPatrol
 from dataward.node.placer import Placer
+from dataward.node.room import Room
 from dataward.node.rules import Rules
 from dataward.node.serving import Serving
 from dataward.node.setbacks import Setbacks
@@ -61,7 +62,8 @@ class Node:
         depot.watch(self._serving)
         self._stocker = Stocker(world, depot)
         self._herald = herald = Herald(world, store, state.outbox, placer)
-        setbacks = Setbacks(world, settings, store, state, placer, herald)
+        self._room = room = Room(world, settings, store, depot)
+        setbacks = Setbacks(world, settings, store, state, placer, herald, room)
         self._committer = Committer(world, settings, store, state, depot, herald, setbacks)
         self._decision_maker = DecisionMaker(world, settings, store, state)
         self._lease = Lease(world, settings, store, state, depot)
@@ -127,6 +129,16 @@ class Node:
     def drop(self, file: FileId) -> None:
         """Remove a file that nobody will ask for again."""
         self._depot.drop(file)
+
+    async def give_way(self) -> None:
+        """Let go of all files that may go: another run on this machine finds no room."""
+        await self._room.gain()
+        self._depot.shed()
+
+    @property
+    def waits_for_room(self) -> str:
+        """A sentence about a task that found no room in this node's depot lately, or ""."""
+        return self._room.said
 
     @property
     def is_idle(self) -> bool:

@@ -1,6 +1,8 @@
 """Handles attempts that cannot go on, for reasons other than the task's own error."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import cast
 
 from dataward.model.answers import Begun, Standing
@@ -14,16 +16,21 @@ from dataward.model.operations import (
     TaskSpec,
     notice_of_end,
 )
-from dataward.model.states import FINAL, IN_VAIN, AttemptOutcome
+from dataward.model.states import FINAL, IN_VAIN, AttemptOutcome, FailureCause
 from dataward.model.workflow import TaskId
 from dataward.node.herald import Herald
 from dataward.node.placer import Placer
 from dataward.node.ready_queue import entry_for
+from dataward.node.room import Room
 from dataward.node.settings import NodeSettings
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended
-from dataward.world import InputLost, Unserved, World
+from dataward.world import Cancelled, InputLost, Unserved, World
+
+REMEDY = (
+    "Give nodes more room (--capacity, a larger disk), clean runs that have ended, or add nodes"
+)
 
 
 @dataclass
@@ -34,7 +41,19 @@ class Setbacks:
     state: NodeState
     placer: Placer
     herald: Herald
-    _no_room: dict[TaskId, int] = field(default_factory=dict)  # how often each found no room
+    room: Room
+
+    @contextmanager
+    def _told_if_cancelled(self, task: TaskId, attempt: AttemptId) -> Iterator[None]:
+        """Say that the attempt has ended, should it be cancelled before the store has heard of it.
+
+        The store may be out of reach until the node's lease is lost, and with it the attempt.
+        """
+        try:
+            yield
+        except Cancelled:
+            tell_ended(self.world, task, attempt, AttemptOutcome.CANCELLED)
+            raise
 
     # --- inputs that nobody has any more ---------------------------------------------------------
 
@@ -45,7 +64,8 @@ class Setbacks:
         held by this node, whose lease will expire, or waiting for notices that will come.
         """
         task = begun.spec.id
-        standing = await self.store.ask(Look(task), Standing)
+        with self._told_if_cancelled(task, attempt):
+            standing = await self.store.ask(Look(task), Standing)
         if standing.state in FINAL:
             # Another attempt has won, so the inputs were removed: nobody needs them any more.
             tell_ended(self.world, task, attempt, AttemptOutcome.LOST, "finished")
@@ -54,8 +74,9 @@ class Setbacks:
         generations = {task: begun.parents.get(task, 1) for task in lost.producers}
         # Nodes that had the files are down or do not serve them: others should make them again.
         had_them = {copy.node for copy in begun.copies}
-        reopened = await self.placer.reopen(generations, had_them)
-        standing = await self._postpone(task, attempt, generations, reopened)
+        with self._told_if_cancelled(task, attempt):
+            reopened = await self.placer.reopen(generations, had_them)
+            standing = await self._postpone(task, attempt, generations, reopened)
         tell_ended(self.world, task, attempt, AttemptOutcome.POSTPONED, str(lost))
         if standing.state in IN_VAIN:
             # A parent has failed or was removed meanwhile, so this task ended when it had to wait.
@@ -92,9 +113,16 @@ class Setbacks:
 
     async def on_transfer_failed(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
         """Keep the task and try again after a while: neither task nor node is at fault."""
-        standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
+        await self._try_again(spec, attempt, reason, self.settings.retry_seconds_max)
+
+    async def _try_again(
+        self, spec: TaskSpec, attempt: AttemptId, reason: str, pause_seconds: float
+    ) -> None:
+        with self._told_if_cancelled(spec.id, attempt):
+            standing = await self.store.ask(Release(spec.id, attempt, keep=True), Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
-        await self.world.kernel.sleep(self.settings.retry_seconds_max)
+        if pause_seconds:
+            await self.world.kernel.sleep(pause_seconds)
         if standing.needs_node:
             self.state.put_again(self._again(standing))
         else:
@@ -107,18 +135,35 @@ class Setbacks:
         else:
             await self.on_transfer_failed(spec, attempt, str(missing))
 
-    def _fail(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason)
+    def _fail(
+        self,
+        spec: TaskSpec,
+        attempt: AttemptId,
+        reason: str,
+        cause: FailureCause = FailureCause.TASK,
+    ) -> None:
+        tell_ended(self.world, spec.id, attempt, AttemptOutcome.FAILED, reason, cause)
         self.state.outbox.fail(spec.id, attempt, reason)
 
     async def on_disk_full(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        """Send the task to another node. A node that is alone waits for room, for a while."""
+        """Try the task where there may be room: here, if files may go, or at another node.
+
+        A task that was here before, and found no room either, waits for a while. In the end it
+        fails: a person has to make room.
+        """
+        said = self.room.say(spec, reason)
         if self.is_hopeless(spec.id):
-            self._fail(spec, attempt, reason)
+            self._fail(spec, attempt, f"{said}. {REMEDY}", FailureCause.DISK)
+        elif await self._gains_room(spec.id, attempt):
+            await self._try_again(spec, attempt, reason, 0.0)
         elif self.is_alone:
-            await self.on_transfer_failed(spec, attempt, reason)
+            await self._try_again(spec, attempt, reason, self.settings.retry_seconds_max)
         else:
             await self._send_elsewhere(spec, attempt, reason)
+
+    async def _gains_room(self, task: TaskId, attempt: AttemptId) -> bool:
+        with self._told_if_cancelled(task, attempt):
+            return await self.room.gain()
 
     @property
     def is_alone(self) -> bool:
@@ -127,14 +172,17 @@ class Setbacks:
 
     def is_hopeless(self, task: TaskId) -> bool:
         """Whether a task that found no room is not tried again; each question counts as a try."""
-        if not self.is_alone:
-            return False
-        self._no_room[task] = self._no_room.get(task, 0) + 1
-        return self._no_room[task] > self.settings.full_disk_tries
+        return self.room.is_hopeless(task)
 
     async def _send_elsewhere(self, spec: TaskSpec, attempt: AttemptId, reason: str) -> None:
-        standing = await self.store.ask(Release(spec.id, attempt), Standing)
+        was_here_before = self.room.visits(spec.id) > 1
+        release = Release(spec.id, attempt, keep=was_here_before)
+        with self._told_if_cancelled(spec.id, attempt):
+            standing = await self.store.ask(release, Standing)
         tell_ended(self.world, spec.id, attempt, AttemptOutcome.RELEASED, reason)
+        if was_here_before:
+            await self.world.kernel.sleep(self.settings.retry_seconds_max)
+            standing = await self.store.ask(Look(spec.id), Standing)
         if standing.needs_node:
             replica = self._is_replica(spec.id)
             await self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)

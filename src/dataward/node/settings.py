@@ -47,7 +47,7 @@ class NodeSettings:
     retry_seconds: float = 0.5  # ours: between such tries, and between failed calls to the store
     retry_seconds_max: float = 10.0
     lost_input_seconds: float = 3750.0  # ours, 30 leases: then an input nobody serves is lost
-    full_disk_tries: int = 30  # ours: how often a node that is alone waits for room on its disk
+    full_disk_tries: int = 30  # ours: how often a task is tried though there was no room for it
     patrol_limit: int = 2048  # ours: stuck tasks that one patrol is given
     stale_outbox_seconds: float = 10.0  # ours: when undelivered notices count as forgotten
     company_seconds: float = 0.05  # ours: how long operations that are not urgent wait for more

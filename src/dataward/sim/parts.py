@@ -101,6 +101,13 @@ class SimDisk:
     def files(self) -> list[StoredFile]:
         return list(self.machine.stored.files.values())
 
+    def keep(self, file: InputFile) -> None:
+        if file.id in self.machine.stored.files:
+            self.machine.stored.keep(file.id)
+
+    def is_wanted(self, file: FileId) -> bool:
+        return False  # what tasks read is no result
+
     async def open_inputs(self, task: TaskSpec) -> None:
         """Charge for reading all inputs at the disk's speed."""
         if lost := self.machine.missing(task.inputs):

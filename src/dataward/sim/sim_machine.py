@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import msgspec
+
 from dataward.kernel.fibers import VirtualFiber, VirtualFlag
 from dataward.kernel.virtual import VirtualKernel
 from dataward.model.operations import Commit, InputFile
@@ -40,6 +42,9 @@ class DiskContents:
         if held is not None:
             self.used_bytes -= held.size_bytes
             self.unsafe.pop(file, None)
+
+    def keep(self, file: FileId) -> None:
+        self.files[file] = msgspec.structs.replace(self.files[file], kept=True)
 
     def write(self, file: FileId, size_bytes: int, owner: str, digest: str) -> None:
         """Put a file that a task wrote on the disk; until `sync`, a power cut takes it away."""

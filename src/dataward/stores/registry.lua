@@ -44,15 +44,6 @@ local function renew(keys, args)
   end
 end
 
--- node
-local function leave(keys, args)
-  local tag = keys[1]
-  redis.call("ZREM", tag .. "leases", args[1])
-  if redis.call("HDEL", tag .. "members", args[1]) > 0 then
-    tell(tag)
-  end
-end
-
 -- node, member as it was known
 local function drop(keys, args)
   local tag = keys[1]

@@ -69,11 +69,8 @@ class Registry:
         packed = msgspec.msgpack.encode(member)
         await self._call("renew", member.node, packed, round(lease_seconds * 1000))
 
-    async def leave(self, node: NodeId) -> None:
-        await self._call("leave", node)
-
     async def drop(self, member: Member) -> None:
-        """Have a member leave that was seen to have ended, unless it has begun again since."""
+        """Have a member leave that ends, or was seen to have ended, if it is known as this."""
         await self._call("drop", member.node, msgspec.msgpack.encode(member))
 
     async def members(self) -> list[Member]:
@@ -198,7 +195,7 @@ class Registry:
 def library() -> ServerFunctions:
     rules = (files("dataward.stores") / "registry.lua").read_text("utf-8")
     functions = (
-        *("renew", "leave", "drop", "members", "next_incarnation"),
+        *("renew", "drop", "members", "next_incarnation"),
         *("add_run", "end_run", "set_keepers", "set_promise", "drop_run", "look"),
     )
     return ServerFunctions("registry", rules, {each: f"callback={each}" for each in functions})
