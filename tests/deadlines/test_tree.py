@@ -138,7 +138,7 @@ def test_a_request_climbs_to_where_a_hole_is() -> None:
 
 
 def test_a_request_that_nobody_can_serve_comes_back_from_the_root() -> None:
-    world = a_tree(16)
+    world = a_tree(40)
     owner = min(world.peers)
 
     number = world.submit(owner, a_workflow(("a", 7200, "")), world.now + 600.0)
@@ -147,6 +147,33 @@ def test_a_request_that_nobody_can_serve_comes_back_from_the_root() -> None:
     world.run(20.0)  # it is asked for three times
 
     assert world.peers[owner].submissions[number].state is SubmissionState.REFUSED
+
+
+def test_a_request_that_was_tried_at_every_leaf_is_not_made_again() -> None:
+    world = a_tree(8)
+    owner = min(world.peers)
+
+    number = world.submit(owner, a_workflow(("a", 7200, "")), world.now + 600.0)
+    world.run(3.0)
+
+    assert world.peers[owner].submissions[number].state is SubmissionState.REFUSED
+
+
+def test_holes_that_are_too_small_to_be_told_of_are_found_by_trying() -> None:
+    world = a_tree(8)
+    owner = min(world.peers)
+    for peer in world.peers.values():
+        # One node has twenty seconds left today, which no summary tells; the others have none.
+        peer.role = ExecutionRole(free_from=world.now + (80.0 if peer.address == owner else 1e6))
+    world.run(10.0)
+    last = max(world.peers)
+
+    number = world.submit(last, a_workflow(("a", 15, "")), world.now + 90.0)
+    world.run(3.0)
+
+    submission = world.peers[last].submissions[number]
+    assert submission.state is SubmissionState.ACCEPTED
+    assert [booking.node for booking in submission.bookings.values()] == [owner]
 
 
 def test_a_sequence_is_served_in_two_pieces_where_no_hole_holds_it() -> None:

@@ -119,7 +119,8 @@ class PromiseAsking:
         tree.wake()
         number = self._random.getrandbits(52)
         allocation.now = tree.now
-        tree.deliver(tree.owner.submit(number, allocation, tree.now, attempts_max, data))
+        at_once = tree.slots_in_all
+        tree.deliver(tree.owner.submit(number, allocation, tree.now, attempts_max, at_once, data))
         submission = tree.owner.submissions[number]
         try:
             async with asyncio.timeout(ANSWER_SECONDS + STAGE_SECONDS * allocation.outline.width):
