@@ -14,10 +14,16 @@ import selectors
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from dataward import generate
-from dataward.cluster.promise_asking import LAG_SECONDS, PromiseAsking, whole_workflow
+from dataward.cluster.promise_asking import (
+    LAG_SECONDS,
+    PromiseAsking,
+    whole_workflow,
+)
 from dataward.cluster.promise_wanted import OVERHEAD_SECONDS
+from dataward.cluster.promise_ways import told_finish
 from dataward.cluster.tree_addresses import address_of
 from dataward.cluster.tree_here import TreeHere
 from dataward.deadlines.frames import Outline, outline_of
@@ -46,6 +52,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def jump(self, seconds: float) -> None:
         self._now += seconds
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, work: Callable[..., Any], *args: Any
+    ) -> "asyncio.Future[Any]":
+        """Work for a thread is done at once: no time of this clock passes meanwhile."""
+        done = self.create_future()
+        done.set_result(work(*args))
+        return done
 
 
 class _Jumping(selectors.SelectSelector):
@@ -127,6 +141,19 @@ def first_accepted(outline: Outline, hosts: Sequence[int], central: float) -> fl
 
     in_a_tree(hosts, work)
     return found[0]
+
+
+async def refused(
+    asking: PromiseAsking, clock: Callable[[], float], outline: Outline, seconds: float
+) -> float:
+    """The earliest finish that is told to whom a deadline is refused; inf if there is none."""
+    question = whole_workflow(outline, clock(), clock() + seconds)
+    assert await asking.ask(question, {}) is None
+    within, tried = await asking.earliest(question, {})
+    if tried is None:
+        return inf
+    asking.withdraw(tried)
+    return told_finish(clock(), within)
 
 
 def main() -> None:

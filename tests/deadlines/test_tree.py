@@ -1,13 +1,27 @@
 """The tree of peers: balanced, complete and truthful again after whatever has happened."""
 
+from random import Random
+
 import pytest
 
 from dataward.deadlines.frames import Allocation, outline_of
 from dataward.deadlines.group import SILENCE_SECONDS, ParentLink, accepts
 from dataward.deadlines.local_schedule import Frame
+from dataward.deadlines.peer import Peer
 from dataward.deadlines.reservations import ExecutionRole, WantedBytes, WantedSlots
 from dataward.deadlines.submission import SubmissionState
-from dataward.deadlines.tree_messages import HIGHEST, LOWEST, GroupView, Stamp
+from dataward.deadlines.tree_messages import (
+    HIGHEST,
+    LOWEST,
+    Appoint,
+    BranchChild,
+    Crown,
+    Crowned,
+    GroupView,
+    ParentRef,
+    Send,
+    Stamp,
+)
 from deadlines.tree_world import TreeWorld, Weather, chaos
 from plan.dags import a_workflow
 
@@ -243,6 +257,18 @@ def test_workflows_are_promised_in_the_midst_of_it() -> None:
     ]
 
     assert len(accepted) >= 4
+
+
+def test_a_group_that_was_just_appointed_is_crowned_before_it_has_seen_a_view() -> None:
+    """A root without views for its only child, and a child that waited for one, lasted for ever."""
+    peer = Peer(5, Random(0))
+    leaves = [BranchChild(address, address, address) for address in (5, 6)]
+    peer.receive(Appoint((9, 1), 1, 0, 3, leaves, ParentRef((9, 2), 7)), 0.0)
+
+    answers = peer.receive(Crown((9, 1), (9, 2)), 1.0)
+
+    assert peer.groups[9, 1].is_root
+    assert answers == [Send(7, Crowned((9, 2)))]
 
 
 # --- whom to follow ------------------------------------------------------------------------------

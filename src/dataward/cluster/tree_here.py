@@ -87,9 +87,10 @@ class TreeHere:
         return next(iter(self.peers.values()))
 
     @property
-    def slots_in_all(self) -> int:
-        """The slots of all hosts that take work."""
-        return max(sum(member.cores for member in self._present.values()), 1)
+    def speeds(self) -> list[float]:
+        """Of every slot of the hosts that take work."""
+        found = [m.speed for m in self._present.values() for _ in range(m.cores)]
+        return found or [self.owner.role.speed]
 
     @property
     def nodes(self) -> dict[Address, NodeId]:

@@ -393,9 +393,10 @@ class Peer:
 
     def _on_crown(self, message: Crown, now: float) -> list[Send]:
         group = self.groups.get(message.group)
-        if group is None or group.link is None or group.link.view.group != message.root:
+        # A group that was just appointed may have seen no view, and a root that crowns sends none.
+        if group is None or group.parent is None or group.parent.group != message.root:
             return []
-        host = group.link.ref.host
+        host = group.parent.host
         group.link, group.above, group.is_root, group.since = None, None, True, now
         group.version += 1
         return [Send(host, Crowned(message.root))]

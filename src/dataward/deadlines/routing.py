@@ -17,7 +17,7 @@ from dataward.deadlines.summary import rest_class
 from dataward.deadlines.tree_messages import Address, GroupId, HoleRequest, NoHole, Send
 
 FALLS = 3  # how often a request may come down to a hole that is gone, or was none
-TRIED_MAX = 16  # leaves that a request is tried at before it is cut, or goes back to its owner
+TRIES_MAX = 16  # at leaves, before a request is cut or goes back to its owner
 HOPS_MAX = 200  # a request that has come this far goes back to its owner
 
 
@@ -76,7 +76,7 @@ def fallen(ask: HoleRequest, leaf: Address, above: GroupId) -> HoleRequest:
         falls=max(ask.falls - 1, 0),
         hops=ask.hops + 1,
         tried=(*ask.tried, leaf),
-        is_trying=ask.is_trying or ask.falls == 0,
+        tries=ask.tries or int(ask.falls == 0),
     )
 
 
@@ -89,7 +89,7 @@ def pass_on(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
     if ask.hops > HOPS_MAX or not group.records:
         return [Send(ask.owner, NoHole(ask.key))]
     ask = replace(ask, hops=ask.hops + 1)
-    if ask.is_trying:
+    if ask.tries:
         return _tried_on(group, ask, now)
     chosen = chosen_child(group, ask, now)
     if chosen is None:
@@ -100,12 +100,12 @@ def pass_on(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
         return [_down(group, ask, chosen)]
     if ask.came_from is None:  # it came down after a hole that is gone
         if ask.falls == 0:
-            return _tried_on(group, replace(ask, is_trying=True), now)
+            return _tried_on(group, replace(ask, tries=1), now)
         ask = replace(ask, falls=ask.falls - 1, is_sure=True)
     parent = group.parent
     if group.is_root or parent is None:
         if not ask.is_sure:
-            return _tried_on(group, replace(ask, is_trying=True), now)
+            return _tried_on(group, replace(ask, tries=1), now)
         return pass_on(group, replace(ask, is_sure=False, came_from=group.id), now)
     return [Send(parent.host, replace(ask, came_from=group.id, group=parent.group))]
 
@@ -128,19 +128,20 @@ def _tried_on(group: HostedGroup, ask: HoleRequest, now: float) -> list[Send]:
 
     From the root, the request is cut when all have been tried, or too many.
     """
-    left = untried(group, ask.tried) if len(ask.tried) < TRIED_MAX else []
-    if left:
+    left = untried(group, ask.tried)
+    if left and ask.tries <= TRIES_MAX:
         child = left[0].child
         below = child.key if group.level > 1 else None
         assert below is None or isinstance(below, tuple)
-        return [Send(child.host, replace(ask, came_from=None, group=below))]
+        tries = ask.tries + int(group.level == 1)
+        return [Send(child.host, replace(ask, came_from=None, group=below, tries=tries))]
     if not group.is_root and group.parent is not None:
         parent = group.parent
         return [Send(parent.host, replace(ask, came_from=group.id, group=parent.group))]
     cut = cut_in_two(ask.wanted.frame, ask.wanted.work, reference_points(now))
     if cut is None:
-        return [Send(ask.owner, NoHole(ask.key, len(ask.tried) >= group.leaves))]
-    ask = replace(ask, tried=(), is_trying=False, is_sure=True, falls=FALLS, came_from=group.id)
+        return [Send(ask.owner, NoHole(ask.key, is_certain=not left))]
+    ask = replace(ask, tried=(), tries=0, is_sure=True, falls=FALLS, came_from=group.id)
     return [send for piece in _pieces(ask, *cut) for send in pass_on(group, piece, now)]
 
 

@@ -163,7 +163,7 @@ class HoleRequest:
     falls: int  # how often it may still come down in vain
     hops: int = 0
     tried: Sequence[Address] = ()  # leaves that had no hole for it
-    is_trying: bool = False  # leaves are tried one by one, whatever is known of their holes
+    tries: int = 0  # at leaves that are tried one by one, whatever is known of their holes
 
 
 @dataclass(frozen=True, slots=True)
