@@ -47,8 +47,9 @@ def some_tasks(
 
 def places_of(cluster: LaptopCluster, run: str) -> list[Path]:
     """The directories in which hosts write the events of a run, and those above."""
-    runs = list((cluster.path / "depots").glob("*/runs"))
-    return [*runs, *(path / run for path in runs)]
+    depots = [cluster.path / "depots" / node for node in cluster.nodes]
+    runs = [depot / "runs" for depot in depots]
+    return [*depots, *runs, *(path / run for path in runs)]
 
 
 def asked(cluster: LaptopCluster, run: str) -> RunFactsNow:
@@ -283,3 +284,37 @@ def test_what_a_lost_host_has_promised_is_promised_anew(
     assert (
         f"promise broken: {victim} is gone; now promised by" in sentence_about(now)
     ) is is_broken
+
+
+# --- a task that takes longer than was reserved for it -------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "is_broken"), [(0.3, False), (2.0, True)])
+def test_what_waits_for_a_late_task_is_promised_anew(
+    seconds: float, is_broken: bool, tmp_path: Path
+) -> None:
+    """Of the 20 s, the short tasks have most to spare; nearly four times as much is reserved."""
+    gate = tmp_path / "gate"
+    wf = WorkflowBuilder("late")
+    wait = f"until test -e {gate}; do sleep 0.05; done; echo 1 > one"
+    wf.command(wait, id="slow", outputs=["one"], runtime_seconds=seconds)
+    for name in ("two", "three"):
+        line = f"cat {{inputs}} > {name}"
+        wf.command(line, id=name, inputs=["one"], outputs=[name], runtime_seconds=seconds)
+    write_workflow(wf.build(), tmp_path / "w.json")
+    with laptop_cluster(tmp_path / "lab", nodes=2) as cluster:
+        run = cluster.submit(tmp_path / "w.json", deadline=within(20.0), fresh=True).run
+        wait_for_files(
+            lambda: changes(cluster, run.name),
+            "the promise is given anew",
+            *places_of(cluster, run.name),
+        )
+        now = asked(cluster, run.name)
+        gate.touch()
+        ended = cluster.wait(run.name)
+        changed = changes(cluster, run.name)[0]
+
+    assert now.run.promise is not None
+    assert changed.why == "slow took longer than was reserved for it"
+    assert bool(now.run.promise.broken) is (changed.finish > changed.deadline) is is_broken
+    assert ended.run.state is RunState.COMPLETE

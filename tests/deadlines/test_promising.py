@@ -135,6 +135,19 @@ def test_whatever_can_be_promised_at_the_earliest_is_promised_in_full(
     check_promises(workflow, idle(count), found, soonest)
 
 
+def test_a_workflow_is_promised_that_fits_with_half_of_its_slack_shared_only() -> None:
+    steps = [("a", 1, ""), ("b", 1, ""), ("c", 5, "ab"), ("d", 1, "ab"), ("e", 1, "abc")]
+    steps += [("f", 1, "abcde"), ("g", 1, "abcdef"), ("h", 1, "abcdefg"), ("i", 1, "abcd")]
+    workflow = a_workflow(*steps)
+    nodes = idle(1)
+
+    soonest = earliest_promise(outline_of(workflow), nodes, 0.0)
+
+    found = promised(outline_of(workflow), nodes, 0.0, soonest)
+    assert found is not None
+    check_promises(workflow, nodes, found, soonest)
+
+
 def test_the_papers_workflows_have_its_widths_and_lengths() -> None:
     for name, tasks, width, speed_up in (("fork-join", 10, 2, 10 / 3), ("laplace", 9, 3, 9 / 5)):
         outline = outline_of(generate(name, tasks, seconds=300.0))

@@ -2,7 +2,7 @@
 
 from dataward.deadlines.frames import frames_of_stage
 from dataward.deadlines.local_schedule import Frame
-from dataward.deadlines.reallocation import rest_of_workflow
+from dataward.deadlines.reallocation import overtaken, rest_of_workflow
 from dataward.deadlines.reservations import Promise
 
 # 0 and 1 before 2, 2 before 3
@@ -36,3 +36,17 @@ def test_a_task_may_start_when_what_is_complete_is_known_to_all() -> None:
 
     assert frames_of_stage(rest, 0)[0].startline == 41.0
     assert rest.outline.minimum_length_seconds == 25.0
+
+
+def test_tasks_are_overtaken_that_cannot_start_in_time_after_a_late_one() -> None:
+    parents = [[], [0], [1], [0], []]
+    promises = {
+        0: Promise(0.0, 20.0),  # late: it should have ended by 10
+        1: Promise(15.0, 20.0),
+        2: Promise(24.0, 30.0),  # task 1 cannot end before 25.5
+        3: Promise(40.0, 50.0),
+        4: Promise(0.0, 5.0),
+    }
+
+    assert overtaken(parents, promises, 0.5) == {1, 2}
+    assert overtaken(parents, promises | {0: Promise(0.0, 14.0)}, 0.5) == set()

@@ -183,6 +183,31 @@ def test_a_booking_that_expired_before_it_was_confirmed_ends_the_promise() -> No
     assert submission.state is SubmissionState.REFUSED
 
 
+def test_only_so_many_sequences_of_a_stage_are_asked_for_at_a_time() -> None:
+    bag = a_workflow(*((letter, 10, "") for letter in "abcde"))
+    submission = WorkflowSubmission(1, Allocation(outline_of(bag), 0.0, 90.0), at_once_max=2)
+    asks = submission.begin()
+    assert len(asks) == 2
+
+    for number in range(5):
+        ask = asks.pop(0)
+        assert isinstance(ask, AskFor)
+        asks += submission.on_reserved(ask.key, BookingRef(number, 1), booked(ask).promises)
+
+    assert submission.state is SubmissionState.CONFIRMING
+    assert len(submission.bookings) == 5
+
+
+def test_a_refusal_that_is_certain_ends_the_question_at_once() -> None:
+    submission, ask = a_submission()
+
+    assert submission.on_refused(ask.key) == []
+    assert submission.state is SubmissionState.ASKING
+    submission.on_refused(ask.key, is_certain=True)
+
+    assert submission.state is SubmissionState.REFUSED
+
+
 # --- data, and promises of runs ------------------------------------------------------------------
 
 

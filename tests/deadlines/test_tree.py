@@ -1,13 +1,27 @@
 """The tree of peers: balanced, complete and truthful again after whatever has happened."""
 
+from random import Random
+
 import pytest
 
 from dataward.deadlines.frames import Allocation, outline_of
 from dataward.deadlines.group import SILENCE_SECONDS, ParentLink, accepts
 from dataward.deadlines.local_schedule import Frame
+from dataward.deadlines.peer import Peer
 from dataward.deadlines.reservations import ExecutionRole, WantedBytes, WantedSlots
 from dataward.deadlines.submission import SubmissionState
-from dataward.deadlines.tree_messages import HIGHEST, LOWEST, GroupView, Stamp
+from dataward.deadlines.tree_messages import (
+    HIGHEST,
+    LOWEST,
+    Appoint,
+    BranchChild,
+    Crown,
+    Crowned,
+    GroupView,
+    ParentRef,
+    Send,
+    Stamp,
+)
 from deadlines.tree_world import TreeWorld, Weather, chaos
 from plan.dags import a_workflow
 
@@ -138,7 +152,7 @@ def test_a_request_climbs_to_where_a_hole_is() -> None:
 
 
 def test_a_request_that_nobody_can_serve_comes_back_from_the_root() -> None:
-    world = a_tree(16)
+    world = a_tree(40)
     owner = min(world.peers)
 
     number = world.submit(owner, a_workflow(("a", 7200, "")), world.now + 600.0)
@@ -147,6 +161,33 @@ def test_a_request_that_nobody_can_serve_comes_back_from_the_root() -> None:
     world.run(20.0)  # it is asked for three times
 
     assert world.peers[owner].submissions[number].state is SubmissionState.REFUSED
+
+
+def test_a_request_that_was_tried_at_every_leaf_is_not_made_again() -> None:
+    world = a_tree(8)
+    owner = min(world.peers)
+
+    number = world.submit(owner, a_workflow(("a", 7200, "")), world.now + 600.0)
+    world.run(3.0)
+
+    assert world.peers[owner].submissions[number].state is SubmissionState.REFUSED
+
+
+def test_holes_that_are_too_small_to_be_told_of_are_found_by_trying() -> None:
+    world = a_tree(8)
+    owner = min(world.peers)
+    for peer in world.peers.values():
+        # One node has twenty seconds left today, which no summary tells; the others have none.
+        peer.role = ExecutionRole(free_from=world.now + (80.0 if peer.address == owner else 1e6))
+    world.run(10.0)
+    last = max(world.peers)
+
+    number = world.submit(last, a_workflow(("a", 15, "")), world.now + 90.0)
+    world.run(3.0)
+
+    submission = world.peers[last].submissions[number]
+    assert submission.state is SubmissionState.ACCEPTED
+    assert [booking.node for booking in submission.bookings.values()] == [owner]
 
 
 def test_a_sequence_is_served_in_two_pieces_where_no_hole_holds_it() -> None:
@@ -216,6 +257,18 @@ def test_workflows_are_promised_in_the_midst_of_it() -> None:
     ]
 
     assert len(accepted) >= 4
+
+
+def test_a_group_that_was_just_appointed_is_crowned_before_it_has_seen_a_view() -> None:
+    """A root without views for its only child, and a child that waited for one, lasted for ever."""
+    peer = Peer(5, Random(0))
+    leaves = [BranchChild(address, address, address) for address in (5, 6)]
+    peer.receive(Appoint((9, 1), 1, 0, 3, leaves, ParentRef((9, 2), 7)), 0.0)
+
+    answers = peer.receive(Crown((9, 1), (9, 2)), 1.0)
+
+    assert peer.groups[9, 1].is_root
+    assert answers == [Send(7, Crowned((9, 2)))]
 
 
 # --- whom to follow ------------------------------------------------------------------------------

@@ -40,13 +40,15 @@ class TreeWorld:
         self.peers: dict[int, Peer] = {}
         self.weather = Weather()
         self.workflows = 0
+        self._used: set[int] = set()
         self._events: list[Any] = []
         self._count = 0
 
     def add_peer(self, address: int | None = None) -> Peer:
         """A peer that joins by way of another one; the first begins the tree."""
-        if address is None:
-            address = self.random.choice([a for a in range(1000) if a not in self.peers])
+        if address is None:  # nobody has the address of one who is gone, and has promised
+            address = self.random.choice([a for a in range(1000) if a not in self._used])
+        self._used.add(address)
         contacts = sorted(self.peers)
         role = ExecutionRole(speed=self.random.choice((0.5, 1.0, 2.0)), free_from=self.now)
         peer = Peer(address, Random(self.random.random()), role, orphan_since=self.now)

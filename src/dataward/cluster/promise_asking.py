@@ -12,21 +12,28 @@ from math import inf
 from random import Random
 
 from dataward.cluster.exchange import PlacedPromise
+from dataward.cluster.promise_ways import (
+    IdleTime,
+    idle_time,
+    least_seconds,
+    seconds_from,
+    seconds_until,
+    ways,
+)
 from dataward.cluster.tree_addresses import place_of, slot_of
 from dataward.cluster.tree_here import TreeHere
 from dataward.deadlines.frames import Allocation, Outline
 from dataward.deadlines.group import PERIOD_SECONDS
-from dataward.deadlines.promising import PACES
 from dataward.deadlines.reservations import WantedBytes
+from dataward.deadlines.routing import TRIES_MAX
 from dataward.deadlines.submission import SubmissionState, WorkflowSubmission
 
 ANSWER_SECONDS = 20.0  # for one question; what has no answer by then is refused
 STAGE_SECONDS = 5.0  # more for each stage of a workflow, which are asked for one after another
-SEARCH_SECONDS = 25.0  # for the earliest deadline
+SEARCH_SECONDS = 10.0  # for the earliest deadline
+EARLIER_SECONDS = 2.0  # for deadlines before the one that is asked for
 NEWS_SECONDS = 1.1 * PERIOD_SECONDS  # until leaves have said what became of the last question
-STRETCHES = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 40.0)
 LAG_SECONDS = 0.5  # from the end of a task until another host has begun what waits for it
-CLOSE = 1.1  # deadlines that differ by less are not told apart
 
 Data = Mapping[int, WantedBytes]
 
@@ -54,49 +61,57 @@ class PromiseAsking:
     async def ask(
         self, allocation: Allocation, data: Data, attempts_max: int = 2
     ) -> Promised | None:
-        """Promises for the allocation's tasks, or None; with all its slack shared, then without."""
+        """Promises for the allocation's tasks, or None.
+
+        The deadline is asked for in several ways; an earlier finish does as well.
+        """
+        tree = self._tree
         async with self._turn:
             await self._awake()
-            for pace in PACES:
-                promised = await self._asked(_afresh(allocation, pace), data, attempts_max)
-                if promised is not None:
-                    return promised
+            until = tree.now + EARLIER_SECONDS
+            wanted = seconds_until(tree.now, allocation.deadline)
+            least = least_seconds(allocation, tree.speeds)
+            if wanted[0] < least:
+                return None
+            idle = await asyncio.to_thread(idle_time, allocation, tree.speeds)
+            for seconds in wanted:
+                if seconds < least or (seconds < wanted[0] and tree.now > until):
+                    break
+                found = await self._any_way(allocation, seconds, idle, data, attempts_max)
+                if found is not None:
+                    return found
         return None
 
     async def earliest(self, allocation: Allocation, data: Data) -> tuple[float, Promised | None]:
         """About the fewest seconds within which promises are to be had, and these; inf if none are.
 
-        More and more time is tried, then times between the last two, for a while.
+        First as many are tried as it would take if nothing else were promised, then more and more.
         """
-        now = self._tree.now
-        until = now + SEARCH_SECONDS
-        length = max(allocation.deadline - now, allocation.outline.minimum_length_seconds, 1.0)
-        low, best, kept = length, inf, None
-        tried = list(STRETCHES)
+        tree = self._tree
         async with self._turn:
-            while self._tree.now < until:
-                await asyncio.sleep(NEWS_SECONDS)
-                if kept is None and not tried:
+            await self._awake()
+            idle = await asyncio.to_thread(idle_time, allocation, tree.speeds)
+            until = tree.now + SEARCH_SECONDS
+            for seconds in seconds_from(max(idle.seconds, allocation.deadline - tree.now)):
+                found = await self._any_way(allocation, seconds, idle, data, 1)
+                if found is not None:
+                    return seconds, found
+                if tree.now > until:
                     break
-                seconds = length * tried.pop(0) if kept is None else (low * best) ** 0.5
-                if kept is not None and best / low < CLOSE:
-                    break
-                found = await self._either_pace(allocation, self._tree.now + seconds, data)
-                if found is None:
-                    low = seconds
-                    continue
-                if kept is not None:
-                    self.withdraw(kept)
-                best, kept = seconds, found
-        return best, kept
+        return inf, None
 
-    async def _either_pace(
-        self, allocation: Allocation, deadline: float, data: Data
+    async def _any_way(
+        self,
+        allocation: Allocation,
+        seconds: float,
+        idle: IdleTime,
+        data: Data,
+        attempts_max: int,
     ) -> Promised | None:
-        for pace in PACES:
-            later = _afresh(allocation, pace)
-            later.deadline = deadline
-            found = await self._asked(later, data, 1)
+        for way in ways(seconds, idle):
+            now = self._tree.now
+            question = _afresh(allocation, way.pace, now + way.begin_seconds, now + seconds)
+            found = await self._asked(question, data, attempts_max)
             if found is not None:
                 return found
         return None
@@ -118,8 +133,8 @@ class PromiseAsking:
         tree = self._tree
         tree.wake()
         number = self._random.getrandbits(52)
-        allocation.now = tree.now
-        tree.deliver(tree.owner.submit(number, allocation, tree.now, attempts_max, data))
+        at_once = len(tree.speeds)
+        tree.deliver(tree.owner.submit(number, allocation, tree.now, attempts_max, at_once, data))
         submission = tree.owner.submissions[number]
         try:
             async with asyncio.timeout(ANSWER_SECONDS + STAGE_SECONDS * allocation.outline.width):
@@ -128,8 +143,18 @@ class PromiseAsking:
         except TimeoutError:
             tree.deliver(tree.owner.withdraw(number))
         if submission.state is not SubmissionState.ACCEPTED:
+            await self._freed(submission)
             return None
         return self._placed(number, submission)
+
+    async def _freed(self, submission: WorkflowSubmission) -> None:
+        """Wait until all that was booked for a refused question is free, and known to be."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEWS_SECONDS):
+                while submission.unreleased:
+                    await self._tree.moved.wait()
+        if len(self._tree.speeds) > TRIES_MAX:  # not every leaf is tried: what is known matters
+            await asyncio.sleep(NEWS_SECONDS)
 
     def _placed(self, number: int, submission: WorkflowSubmission) -> Promised | None:
         nodes, found = self._tree.nodes, {}
@@ -143,12 +168,12 @@ class PromiseAsking:
         return Promised(number, found)
 
 
-def _afresh(allocation: Allocation, pace: float) -> Allocation:
-    """The same question, with nothing promised but what was from the start."""
+def _afresh(allocation: Allocation, pace: float, begin: float, deadline: float) -> Allocation:
+    """The question in another way, with nothing promised but what was from the start."""
     return Allocation(
         allocation.outline,
-        allocation.now,
-        allocation.deadline,
+        begin,
+        deadline,
         allocation.lag_seconds,
         pace,
         list(allocation.latest_ends),

@@ -10,6 +10,7 @@ from aiohttp import web
 from dataward.cluster.exchange import PromiseAnswer, PromiseAsked
 from dataward.cluster.gateway import NODES, SUBMITTERS, answer, asked_of
 from dataward.cluster.promise_asking import Data, whole_workflow
+from dataward.cluster.promise_ways import told_finish
 from dataward.cluster.tree_addresses import address_of
 from dataward.cluster.tree_here import TREE_PATH
 from dataward.deadlines.frames import Outline, outline_of
@@ -66,7 +67,7 @@ class PromiseRoutes:
         if tried is not None:
             asking.withdraw(tried)
         now = self._host.now()
-        earliest = now + seconds if isfinite(seconds) else 0.0
+        earliest = told_finish(now, seconds) if tried is not None else 0.0
         return answer(PromiseAnswer(question.deadline, earliest=earliest, now=now))
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from random import Random
 
 from dataward.cluster.tree_addresses import address_of, nodes_by_place, place_of
@@ -23,7 +24,7 @@ from dataward.cluster.tree_mail import (
 from dataward.deadlines.group import PERIOD_SECONDS
 from dataward.deadlines.leaving import goodbyes
 from dataward.deadlines.peer import Peer
-from dataward.deadlines.tree_messages import Address, HoleRequest, Send, TreeMessage
+from dataward.deadlines.tree_messages import Address, HoleRequest, Send
 from dataward.live.peer_client import PeerClient
 from dataward.live.promised_slots import PromisedSlots
 from dataward.live.runner_connection import PendingOrder
@@ -39,7 +40,7 @@ YOUNG_SECONDS = 4.0  # in which a tree that has just woken speaks more often
 READY_SECONDS = 1.0  # after which it mostly knows all holes
 YOUNG_PERIOD_SECONDS = 0.2
 STRANGERS_SECONDS = 2.0  # after which a peer without a place asks others than the first host
-AT_ONCE_MAX = 10_000  # messages that follow from one another within a host; more are lost
+AT_ONCE_MAX = 500  # messages that follow from one another within a host, until others have a turn
 MEETINGS_MAX = 32
 
 
@@ -84,6 +85,12 @@ class TreeHere:
     def owner(self) -> Peer:
         """The peer that asks for promises in this host's name."""
         return next(iter(self.peers.values()))
+
+    @property
+    def speeds(self) -> list[float]:
+        """Of every slot of the hosts that take work."""
+        found = [m.speed for m in self._present.values() for _ in range(m.cores)]
+        return found or [self.owner.role.speed]
 
     @property
     def nodes(self) -> dict[Address, NodeId]:
@@ -214,33 +221,35 @@ class TreeHere:
                 break
             to, message = left.popleft()
             if to in self.peers:
-                peer = self.peers[self._slot_for(message) or to]
-                left.extend(peer.receive(message, self.now))
+                if isinstance(message, HoleRequest) and message.group is None:
+                    to, message = self._best_slot(to, message)
+                left.extend(self.peers[to].receive(message, self.now))
                 continue
             node = self._nodes.get(place_of(to))
             if node is not None:
                 letters.setdefault(node, []).append(letter(to, message))
         for node, some in letters.items():
             self._put(node, some)
+        if left:
+            asyncio.get_running_loop().call_soon(self.deliver, left)
         if self._booked() != before:
             self._on_promises()
         self.moved.set()
         self.moved.clear()
 
-    def _slot_for(self, message: TreeMessage) -> Address | None:
-        """The peer here that serves a request best, if this host has most of its data."""
-        if not isinstance(message, HoleRequest) or message.group is not None:
-            return None
-        if message.wanted.best_place != self.owner.role.place:
-            return None
+    def _best_slot(self, to: Address, ask: HoleRequest) -> tuple[Address, HoleRequest]:
+        """The peer here with the smallest hole for a request; if none has one, all were tried."""
         found: list[tuple[float, Address]] = []
         for address, peer in self.peers.items():
-            if message.key in peer.role.booked:  # it was asked before
-                return address
-            hole = peer.role.hole_for(message.wanted, self.now)
+            if ask.key in peer.role.booked:  # it was asked before
+                return address, ask
+            hole = peer.role.hole_for(ask.wanted, self.now)
             if hole is not None:
                 found.append((hole.seconds, address))
-        return min(found)[1] if found else None
+        if found:
+            return min(found)[1], ask
+        others = [address for address in self.peers if address not in (to, *ask.tried)]
+        return to, replace(ask, tried=(*ask.tried, *others))
 
     def _booked(self) -> list[int]:
         return [len(role.queue) for role in self._slots.roles]

@@ -21,7 +21,7 @@ from dataward.deadlines.group import (
 from dataward.deadlines.planting import planted
 from dataward.deadlines.reference_points import reference_points
 from dataward.deadlines.reservations import ExecutionRole, WantedBytes
-from dataward.deadlines.routing import FALLS, pass_on
+from dataward.deadlines.routing import FALLS, fallen, pass_on
 from dataward.deadlines.submission import (
     AskFor,
     BookingRef,
@@ -49,7 +49,6 @@ from dataward.deadlines.tree_messages import (
     JoinTree,
     LeaveTree,
     NoHole,
-    ParentRef,
     ProbeTree,
     ReleaseBooking,
     Reserved,
@@ -149,10 +148,11 @@ class Peer:
         allocation: Allocation,
         now: float,
         attempts_max: int = 3,
+        at_once_max: int = 1 << 30,
         data: Mapping[int, WantedBytes] | None = None,
     ) -> list[Send]:
         """Ask for a workflow to be promised."""
-        submission = WorkflowSubmission(number, allocation, attempts_max, data or {})
+        submission = WorkflowSubmission(number, allocation, attempts_max, at_once_max, data or {})
         self.submissions[number] = submission
         self._asked[number] = now
         return self._sent(submission.begin())
@@ -198,17 +198,22 @@ class Peer:
         return BranchChild(self.address, self.address, self.address)
 
     def _tick_leaf(self, now: float) -> list[Send]:
-        self._turn += 1
         if self.link is not None and self.link.is_silent(now):
             self._take_over(self.link, self.address, now)
             if now - self.link.heard > 6 * SILENCE_SECONDS:
                 self._lose_place(now)
         if self.link is None:
             return self._look_for_tree(now)
+        return [*self._look_for_other_trees(self.link.view), *self._report(now)]
+
+    def _report(self, now: float) -> list[Send]:
+        """What the group above must know of this leaf."""
+        if self.link is None:
+            return []
+        self._turn += 1
         ref = self.link.ref
         spare = () if self.groups else (self.address,)
         return [
-            *self._look_for_other_trees(self.link.view),
             Send(
                 ref.host,
                 BranchReport(
@@ -388,9 +393,10 @@ class Peer:
 
     def _on_crown(self, message: Crown, now: float) -> list[Send]:
         group = self.groups.get(message.group)
-        if group is None or group.link is None or group.link.view.group != message.root:
+        # A group that was just appointed may have seen no view, and a root that crowns sends none.
+        if group is None or group.parent is None or group.parent.group != message.root:
             return []
-        host = group.link.ref.host
+        host = group.parent.host
         group.link, group.above, group.is_root, group.since = None, None, True, now
         group.version += 1
         return [Send(host, Crowned(message.root))]
@@ -454,17 +460,12 @@ class Peer:
         booking = self.role.reserve(ask.key, ask.wanted, now)
         if booking is not None:
             ref = BookingRef(self.address, booking.number)
-            return [Send(ask.owner, Reserved(ask.key, ref, booking.promises))]
-        if ask.falls == 0 or self.link is None:
+            reserved = Reserved(ask.key, ref, booking.promises)
+            return [*self._report(now), Send(ask.owner, reserved)]
+        if self.link is None:
             return [Send(ask.owner, NoHole(ask.key))]
         above = self.link.ref
-        return [Send(above.host, self._climbing(ask.key, ask.owner, ask, above, ask.falls - 1))]
-
-    def _climbing(
-        self, key: Any, owner: Address, ask: HoleRequest | AskFor, ref: ParentRef, falls: int
-    ) -> HoleRequest:
-        hops = ask.hops + 1 if isinstance(ask, HoleRequest) else 0
-        return HoleRequest(key, owner, ask.wanted, self.address, ref.group, True, falls, hops)
+        return [Send(above.host, fallen(ask, self.address, above.group))]
 
     def _sent(self, orders: list[SubmissionOrder]) -> list[Send]:
         """A submission's orders as messages.
@@ -483,7 +484,9 @@ class Peer:
                     sends.append(Send(place, ask))
                 elif self.link is not None:
                     ref = self.link.ref
-                    ask = self._climbing(order.key, self.address, order, ref, FALLS)
+                    ask = HoleRequest(
+                        order.key, self.address, order.wanted, self.address, ref.group, True, FALLS
+                    )
                     sends.append(Send(ref.host, ask))
             elif isinstance(order, ConfirmAt):
                 confirm = ConfirmBooking(order.key, order.booking, self.address)
@@ -506,7 +509,7 @@ class Peer:
             return []
         soon = now - ANSWER_SECONDS + AGAIN_SECONDS
         self._asked[number] = min(self._asked[number], soon)
-        return self._sent(submission.on_refused(message.key))
+        return self._sent(submission.on_refused(message.key, is_certain=message.is_certain))
 
     def _on_confirm(self, message: ConfirmBooking, now: float) -> list[Send]:
         is_confirmed = self.role.confirm(message.key, message.booking.number, now)
@@ -523,8 +526,10 @@ class Peer:
         return self._sent(submission.on_expired(message.key, message.booking))
 
     def _on_release(self, message: ReleaseBooking, now: float) -> list[Send]:
+        was_booked = message.key in self.role.booked
         self.role.release(message.key)
-        return [Send(message.owner, BookingReleased(message.key, self.address))]
+        released = Send(message.owner, BookingReleased(message.key, self.address))
+        return [*self._report(now), released] if was_booked else [released]
 
     def _on_booking_released(self, message: BookingReleased, now: float) -> list[Send]:
         submission = self.submissions.get(message.key.workflow)

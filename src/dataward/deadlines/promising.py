@@ -22,7 +22,8 @@ from dataward.deadlines.search import cut_in_two
 from dataward.model.ids import NodeId
 
 HORIZON_SECONDS = 1e7  # holes are looked for up to four months ahead
-PACES = (1.0, 0.0)
+# Some workflows fit on one node neither with all of their slack shared nor with none of it.
+PACES = (1.0, 0.0, 0.5)
 TRIES = 24  # halvings until the earliest promise is found: to a part in 16 million
 
 
@@ -94,13 +95,14 @@ def promised(
     deadline: float,
     lag_seconds: float = 0.0,
     data: Mapping[int, Staging] = NO_DATA,
+    paces: Sequence[float] = PACES,
 ) -> list[TaskPromise] | None:
     """A promise for each task that keeps the deadline and all earlier promises, or None.
 
     If a workflow does not fit with its slack shared, it is tried with tasks that others wait for
-    as early as they can be.
+    as early as they can be, and then with half of its slack shared.
     """
-    for pace in PACES:
+    for pace in paces:
         allocation = Allocation(outline, now, deadline, lag_seconds, pace)
         found = _all_placed(allocation, list(nodes), data)
         if found is not None:

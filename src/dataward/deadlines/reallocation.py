@@ -1,9 +1,10 @@
-"""What is left of a promised workflow when a node is lost: what to ask for anew, and when."""
+"""What is left of a promised workflow when a node is lost or late, and is asked for anew."""
 
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
 from dataward.deadlines.frames import Allocation, Outline
+from dataward.deadlines.local_schedule import ROUNDING_SECONDS
 from dataward.deadlines.reservations import Promise
 
 
@@ -55,6 +56,27 @@ def rest_of_workflow(
             allocation.promise(task, *kept.get(task, Promise(now, now)))
     assert all((allocation.latest_ends[task] == inf) == (task in asked) for task in order)
     return allocation
+
+
+def overtaken(
+    parents: Sequence[Sequence[int]], promises: Mapping[int, Promise], lag_seconds: float
+) -> set[int]:
+    """The promised tasks that cannot start by their latest starts, since parents end too late.
+
+    What is not promised has ended. A task that is overtaken ends as much later as it starts.
+    """
+    children: list[list[int]] = [[] for _ in parents]
+    for task, row in enumerate(parents):
+        for parent in row:
+            children[parent].append(task)
+    found: set[int] = set()
+    ends = {task: promise.latest_end for task, promise in promises.items()}
+    for task in _parents_first(parents, children):
+        ready = max((ends[p] + lag_seconds for p in parents[task] if p in ends), default=-inf)
+        if task in ends and ready > promises[task].latest_start + ROUNDING_SECONDS:
+            found.add(task)
+            ends[task] += ready - promises[task].latest_start
+    return found
 
 
 def _parents_first(

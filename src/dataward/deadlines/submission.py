@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dataward.deadlines.frames import Allocation, awaited, frames_of_stage
+from dataward.deadlines.local_schedule import Frame
 from dataward.deadlines.reservations import Promise, WantedBytes, WantedSlots
 
 
@@ -62,6 +63,7 @@ class WorkflowSubmission:
     number: int
     allocation: Allocation
     attempts_max: int = 3  # of a request that nobody has answered
+    at_once_max: int = 1 << 30  # sequences of a stage that are asked for at a time
     data: Mapping[int, WantedBytes] = field(default_factory=dict)  # what tasks read
     state: SubmissionState = SubmissionState.ASKING
     stage: int = 0
@@ -70,6 +72,8 @@ class WorkflowSubmission:
     unreleased: dict[tuple[AskKey, int], None] = field(default_factory=dict)  # and at which node
     _attempts: dict[int, int] = field(default_factory=dict)  # of each sequence asked for
     _left: dict[int, int] = field(default_factory=dict)  # tasks without a promise
+    _frames: dict[int, Frame] = field(default_factory=dict)  # of the stage's sequences
+    _waiting: list[int] = field(default_factory=list)  # sequences of the stage, the last first
     _silences: int = 0
 
     def begin(self) -> list[SubmissionOrder]:
@@ -89,7 +93,7 @@ class WorkflowSubmission:
             self.allocation.promise(task, *promise)
         self._left[key.sequence] -= key.high - key.low
         if any(self._left[s] for s in self.allocation.outline.stages[self.stage]):
-            return []
+            return self._ask_more()
         self.stage += 1
         if self.stage < self.allocation.outline.width:
             return self._ask_stage()
@@ -97,16 +101,17 @@ class WorkflowSubmission:
         self.unconfirmed = set(self.bookings)
         return [ConfirmAt(booking, key) for key, booking in self.bookings.items()]
 
-    def on_refused(self, key: AskKey) -> list[SubmissionOrder]:
+    def on_refused(self, key: AskKey, *, is_certain: bool = False) -> list[SubmissionOrder]:
         """Nobody can serve a request, or a piece of it, as far as the tree knows now.
 
         What is known of holes is some seconds old, and a hole that another request was sent after
         counts as taken. So the owner asks again after a while (`on_silence`), and gives up if the
-        last attempt was in vain.
+        last attempt was in vain, or if every leaf was tried.
         """
-        if not self._is_open(key) or self._attempts[key.sequence] < self.attempts_max:
+        if not self._is_open(key):
             return []
-        return self._give_up()
+        is_last = self._attempts[key.sequence] >= self.attempts_max
+        return self._give_up() if is_certain or is_last else []
 
     def on_silence(self, now: float) -> list[SubmissionOrder]:
         """What to say again after a while without answers.
@@ -164,35 +169,55 @@ class WorkflowSubmission:
         """Whether an answer to this request is still waited for."""
         if self.state is not SubmissionState.ASKING or self._left.get(key.sequence, 0) == 0:
             return False
-        is_current = self._attempts[key.sequence] == key.attempt
+        is_current = self._attempts.get(key.sequence, 0) == key.attempt
         others = [k for k in self.bookings if k.sequence == key.sequence]
         return is_current and all(k.high <= key.low or key.high <= k.low for k in others)
 
-    def _ask_stage(self, only: Sequence[int] | None = None) -> list[SubmissionOrder]:
-        """Ask for the sequences of the stage, or for some of them once more."""
+    def _ask_stage(self) -> list[SubmissionOrder]:
+        """Ask for the sequences of the stage, as many at a time as may be."""
         outline = self.allocation.outline
         stage = outline.stages[self.stage]
+        self._frames = self._stage_frames()
+        self._left |= {sequence: len(outline.sequences[sequence]) for sequence in stage}
+        self._waiting = list(reversed(stage))
+        return self._ask_more()
+
+    def _ask_more(self) -> list[SubmissionOrder]:
+        """Ask for sequences that wait, so that enough requests of the stage are on their way."""
         orders: list[SubmissionOrder] = []
-        for sequence, frame in zip(
-            stage, frames_of_stage(self.allocation, self.stage), strict=True
-        ):
-            if only is not None and sequence not in only:
-                continue
-            tasks = outline.sequences[sequence]
-            attempt = self._attempts.get(sequence, 0) + 1
-            self._attempts[sequence] = attempt
-            self._left[sequence] = len(tasks)
-            work = [outline.work[task] for task in tasks]
-            flags = awaited(self.allocation, tasks)
-            nothing = WantedBytes(0.0)
-            staging = [self.data.get(task, nothing) for task in tasks] if self.data else []
-            wanted = WantedSlots(work, frame, flags, self.allocation.pace, staging)
-            orders.append(AskFor(AskKey(self.number, sequence, attempt, 0, len(tasks)), wanted))
+        under_way = len(self._missing())
+        while self._waiting and under_way < self.at_once_max:
+            orders.append(self._asked_for(self._waiting.pop()))
+            under_way += 1
         return orders
 
+    def _missing(self) -> list[int]:
+        """The stage's sequences that were asked for and are not all reserved."""
+        waiting = set(self._waiting)
+        stage = self.allocation.outline.stages[self.stage]
+        return [sequence for sequence in stage if self._left[sequence] and sequence not in waiting]
+
+    def _stage_frames(self) -> dict[int, Frame]:
+        stage = self.allocation.outline.stages[self.stage]
+        return dict(zip(stage, frames_of_stage(self.allocation, self.stage), strict=True))
+
+    def _asked_for(self, sequence: int) -> AskFor:
+        outline = self.allocation.outline
+        tasks = outline.sequences[sequence]
+        attempt = self._attempts.get(sequence, 0) + 1
+        self._attempts[sequence] = attempt
+        self._left[sequence] = len(tasks)
+        work = [outline.work[task] for task in tasks]
+        flags = awaited(self.allocation, tasks)
+        nothing = WantedBytes(0.0)
+        staging = [self.data.get(task, nothing) for task in tasks] if self.data else []
+        frame = self._frames[sequence]
+        wanted = WantedSlots(work, frame, flags, self.allocation.pace, staging)
+        return AskFor(AskKey(self.number, sequence, attempt, 0, len(tasks)), wanted)
+
     def _ask_again(self) -> list[SubmissionOrder]:
-        """Ask once more for the stage's sequences that are not all reserved, from their start."""
-        missing = [s for s in self.allocation.outline.stages[self.stage] if self._left[s]]
+        """Ask once more for the sequences that are not all reserved, from their start."""
+        missing = self._missing()
         if any(self._attempts[sequence] >= self.attempts_max for sequence in missing):
             return self._give_up()
         orders: list[SubmissionOrder] = []
@@ -200,7 +225,8 @@ class WorkflowSubmission:
             orders.append(self._release(key, self.bookings.pop(key).node))
             for task in self.allocation.outline.sequences[key.sequence]:
                 self.allocation.withdraw(task)
-        return [*orders, *self._ask_stage(missing)]
+        self._frames = self._stage_frames()
+        return [*orders, *map(self._asked_for, missing)]
 
     def _give_up(self) -> list[SubmissionOrder]:
         self.state = SubmissionState.REFUSED

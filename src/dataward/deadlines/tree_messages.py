@@ -162,6 +162,8 @@ class HoleRequest:
     is_sure: bool  # whether only holes are looked for that surely serve
     falls: int  # how often it may still come down in vain
     hops: int = 0
+    tried: Sequence[Address] = ()  # leaves that had no hole for it
+    tries: int = 0  # at leaves that are tried one by one, whatever is known of their holes
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ class Reserved:
 @dataclass(frozen=True, slots=True)
 class NoHole:
     key: AskKey
+    is_certain: bool = False  # every leaf of the tree was tried
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,90 @@
+"""What the trees of small clusters promise, under a virtual clock."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from bench.tree_promises import (
+    APPLICATIONS,
+    OneProcess,
+    central_seconds,
+    first_accepted,
+    in_a_tree,
+    refused,
+    reserved_outline,
+)
+from dataward import generate
+from dataward.cluster.promise_asking import PromiseAsking, whole_workflow
+from dataward.model.ids import NodeId
+
+
+@pytest.mark.parametrize("hosts", [[1], [2], [1, 1]], ids=str)
+def test_a_wide_stage_is_promised_on_few_slots(hosts: Sequence[int]) -> None:
+    outline = reserved_outline(generate("montage", 60, seed=0))
+    assert max(map(len, outline.stages)) == 28  # sequences that are asked for in one stage
+
+    async def work(client: OneProcess, clock: Callable[[], float]) -> None:
+        asking, began = PromiseAsking(client.trees[NodeId("n0")]), clock()
+        promised = await asking.ask(whole_workflow(outline, began, began + 1200.0), {})
+
+        assert promised is not None
+        assert sorted(promised.tasks) == list(range(60))
+        assert promised.finish <= began + 1200.0
+        for tree in client.trees.values():
+            for peer in tree.peers.values():
+                peer.role.check_invariants(began)
+
+    in_a_tree(hosts, work)
+
+
+@pytest.mark.parametrize("hosts", [[1], [2], [1, 1], [3], [2, 2]], ids=str)
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_the_tree_accepts_nearly_what_a_plan_with_all_schedules_at_hand_does(
+    name: str, hosts: Sequence[int]
+) -> None:
+    outline = reserved_outline(generate(name, 60, seed=0))
+
+    ratio = first_accepted(outline, hosts, central_seconds(outline, sum(hosts)))
+
+    assert ratio <= 1.05
+
+
+@pytest.mark.parametrize("hosts", [[1], [1, 1], [2, 2]], ids=str)
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_refusal_is_quick_and_what_it_tells_is_accepted(name: str, hosts: Sequence[int]) -> None:
+    outline = reserved_outline(generate(name, 40, seed=0))
+    central = central_seconds(outline, sum(hosts))
+
+    async def work(client: OneProcess, clock: Callable[[], float]) -> None:
+        asking = PromiseAsking(client.trees[NodeId("n0")])
+        for share in (0.01, 0.6):  # shorter than the critical path, or too short
+            began = clock()
+            finish = await refused(asking, clock, outline, share * central)
+            assert clock() - began < 3.0
+            assert finish < began + 1.3 * central
+
+            await asyncio.sleep(0.5)
+            again = await asking.ask(whole_workflow(outline, clock(), finish), {})
+            assert again is not None
+            assert again.finish <= finish
+            asking.withdraw(again)
+
+    in_a_tree(hosts, work)
+
+
+def test_what_others_were_promised_counts_when_the_earliest_finish_is_told() -> None:
+    outline = reserved_outline(generate("montage", 30, seed=0))
+    central = central_seconds(outline, 2)
+
+    async def work(client: OneProcess, clock: Callable[[], float]) -> None:
+        asking = PromiseAsking(client.trees[NodeId("n0")])
+        first = await asking.ask(whole_workflow(outline, clock(), clock() + 1.1 * central), {})
+        assert first is not None
+
+        finish = await refused(asking, clock, outline, 1.1 * central)
+        assert finish > clock() + 1.3 * central
+        second = await asking.ask(whole_workflow(outline, clock(), finish), {})
+        assert second is not None
+
+    in_a_tree([1, 1], work)
