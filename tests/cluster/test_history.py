@@ -19,8 +19,10 @@ from dataward.model.events import (
     FileEvicted,
     FileStored,
     NodeJoined,
+    Occasion,
     RunEnded,
     TaskFinished,
+    TaskPlaced,
     TaskReopened,
     TaskSkipped,
     TaskTakenOver,
@@ -296,6 +298,33 @@ def test_only_what_a_killed_node_had_begun_may_be_begun_by_others() -> None:
     assert _matches("n1.1.8 began 'b' at 2.000 s, while n2.1.1 was at it", judged(lists)[0])
     assert judged(lists, killed(N2, 1.8)) == []  # though it goes on, others do not know
     assert judged(lists, killed(N1, 1.8)) != []
+
+
+def test_each_takeover_of_a_task_may_find_it_one_more_node() -> None:
+    lists = a_history()
+    lists[N1].insert(2, began(2.0, B, "n1.1.8"))
+    lists[N1].insert(3, ended(2.9, B, "n1.1.8", AttemptOutcome.CANCELLED))
+    lists[N1].insert(1, TaskTakenOver(0.6, B, N2, 0))
+    lists[N2].insert(0, NodeJoined(1.1, N2, 1))
+
+    assert judged(lists) == []  # n2 is there, and has it still
+    lists[N1].insert(4, began(2.2, B, "n1.2.1"))
+    lists[N1].insert(5, ended(2.4, B, "n1.2.1", AttemptOutcome.CANCELLED))
+    assert _matches("n1.2.1 began 'b' at 2.200 s, while n2.1.1 was at it", judged(lists)[0])
+
+
+@pytest.mark.parametrize(("placed_at", "is_excused"), [(2.0, True), (1.6, False)])
+def test_a_task_that_is_sent_on_slowly_may_be_placed_once_more(
+    placed_at: float, is_excused: bool
+) -> None:
+    lists = a_history()
+    lists[N1].insert(2, ended(1.3, B, "n1.1.7", AttemptOutcome.SENT_ON))
+    lists[N1].insert(2, began(1.2, B, "n1.1.7"))
+    lists[N1].insert(4, TaskPlaced(placed_at, B, N1, Occasion.GIVEN, ()))
+    lists[N1].insert(5, began(2.1, B, "n1.1.8"))
+    lists[N1].insert(6, ended(2.5, B, "n1.1.8", AttemptOutcome.CANCELLED))
+
+    assert (judged(lists) == []) == is_excused
 
 
 def test_tasks_are_taken_over_only_from_nodes_that_were_hurt() -> None:

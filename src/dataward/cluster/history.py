@@ -12,13 +12,15 @@ Reasons are the `Troubles` that the cluster had, and each excuses only what foll
   had begun others may begin again, and what only it had may be made again.
 - A host that was silent for a while may be given up, and what it ran may be run by others. It may
   call an attempt lost that has won: it did not hear the answer. The same goes while the store is
-  away.
+  away. Each takeover of a task may find it one more node.
+- A task that is sent on slowly may be taken for forgotten, and be placed once more.
 - A shard that lost its last writes gives ends numbers of a new epoch; these tasks may run again.
 - A file that was removed or changed may be made again, if no other node could serve it.
 
 An event that is there is never excused.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf
@@ -32,8 +34,10 @@ from dataward.model.events import (
     FileEvicted,
     FileStored,
     NodeJoined,
+    Occasion,
     RunEnded,
     TaskFinished,
+    TaskPlaced,
     TaskReopened,
     TaskSkipped,
     TaskTakenOver,
@@ -282,12 +286,20 @@ class _Lives:
     taken: list[TaskTakenOver] = field(default_factory=list)
     joined: dict[tuple[NodeId, int], float] = field(default_factory=dict)
     reopened: dict[tuple[TaskId, int], int] = field(default_factory=dict)  # how often
+    sent_on: dict[TaskId, float] = field(default_factory=dict)  # since when, if nobody has it yet
+    slow: dict[TaskId, int] = field(default_factory=dict)  # how often it was long on its way
 
     def add(self, event: Event) -> None:
         if isinstance(event, AttemptBegan):
             self.began.setdefault(event.attempt, event)
         elif isinstance(event, AttemptEnded):
             self.ended.setdefault(event.attempt, event.at)
+            if event.outcome is AttemptOutcome.SENT_ON:
+                self.sent_on[event.task] = event.at
+        elif isinstance(event, TaskPlaced):
+            if event.occasion is Occasion.GIVEN and event.task in self.sent_on:
+                seconds = event.at - self.sent_on.pop(event.task)
+                self.slow[event.task] = self.slow.get(event.task, 0) + (seconds > AT_ONCE_SECONDS)
         elif isinstance(event, TaskFinished):
             if event.attempt != NOBODY:
                 self.ended.setdefault(event.attempt, event.at)
@@ -334,18 +346,20 @@ class _Lives:
     def _side_by_side(self, forgotten: Set[TaskId]) -> Iterator[str]:
         """Attempts that began while another node had the task, and no replica was meant."""
         of_task: dict[tuple[TaskId, int], list[AttemptBegan]] = {}
-        taken = {(event.task, event.node) for event in self.taken}
+        taken = Counter(event.task for event in self.taken)
         for event in self.began.values():
             if not event.replica and event.task not in forgotten:
                 of_task.setdefault((event.task, event.generation), []).append(event)
         for (task, _), events in of_task.items():
             events.sort(key=lambda event: event.at)
             for place, later in enumerate(events):
-                if (task, later.node) in taken:
-                    continue  # it had the task, and others were told that it had not
                 alive = [one for one in events[:place] if self._is_alive(one, later.at)]
-                # Two that miss its outputs at the same time may both find a node for a task.
-                if len(alive) >= max(1, self.reopened.get((task, later.generation - 1), 0)):
+                # Two that miss its outputs at the same time may both find a node for a task. So may
+                # two that take it over, while the node that had it is back and has it still. And
+                # if it is sent on slowly, somebody may take it for forgotten.
+                again = self.reopened.get((task, later.generation - 1), 0)
+                more = taken[task] + self.slow.get(task, 0)
+                if len(alive) >= max(1, again) + more:
                     yield (
                         f"{later.attempt} began {task!r} at {later.at:.3f} s, while "
                         f"{alive[0].attempt} was at it"
