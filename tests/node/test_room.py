@@ -113,3 +113,26 @@ def test_for_others_on_the_machine_all_goes_that_may_and_that_nobody_reads() -> 
     assert [name in place.depot for name in ("read", "result", "x", "y")] == [
         False, True, False, True,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nodes", "retry_seconds_max", "gap_seconds", "is_hopeless"),
+    [
+        (2, 0.1, 0.25, True),  # a busy machine is slower than the pauses say
+        (200, 10.0, 2000.0, True),  # it has been at all others in between
+        (2, 0.1, 61.0, False),
+        (200, 10.0, 8001.0, False),
+    ],
+)
+def test_a_task_that_finds_no_room_again_and_again_is_hopeless(
+    nodes: int, retry_seconds_max: float, gap_seconds: float, is_hopeless: bool
+) -> None:
+    place = FakeWorld(nodes=nodes, retry_seconds_max=retry_seconds_max, full_disk_tries=2)
+    task = TaskId("t")
+
+    found = []
+    for _ in range(4):
+        found.append(place.room.is_hopeless(task))
+        place.pass_time(gap_seconds)
+
+    assert found == [False, False, False, is_hopeless]

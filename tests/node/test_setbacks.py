@@ -304,7 +304,7 @@ def test_a_task_that_found_no_room_long_ago_begins_anew() -> None:
     for _ in range(3):
         fill(place)
         come_back(place)
-    place.pass_time(4.0)
+    place.pass_time(61.0)
 
     fill(place)
 

@@ -19,6 +19,7 @@ BATCH = 1000  # operations in one call
 # A task that is sent around has been here so often before this node calls it hopeless, however many
 # other nodes there are: a node is drawn at random, and some of them may have room.
 VISITS_MIN = 3
+FORGOTTEN_SECONDS_MIN = 60.0  # a visit counts for so long, even if tries are to follow quickly
 SAID_LEASES = 3  # for which a node says that a task found no room
 
 
@@ -47,14 +48,16 @@ class Room:
     def is_hopeless(self, task: TaskId) -> bool:
         """Whether a task that found no room is not tried again; each question counts as a visit.
 
-        All nodes together try it about ``full_disk_tries`` times. What was long ago does not count.
+        All nodes together try it about ``full_disk_tries`` times. What was long ago does not count;
+        but with many nodes, a task that goes around comes back after many pauses.
         """
         now, settings = self.world.kernel.now(), self.settings
+        nodes = len(set(self.world.nodes) | {self.world.node})
         before = self._visits.get(task, _Visits(0, now))
-        forgotten = now - before.last_at > settings.full_disk_tries * settings.retry_seconds_max
+        round_seconds = max(settings.full_disk_tries, 4 * nodes) * settings.retry_seconds_max
+        forgotten = now - before.last_at > max(round_seconds, FORGOTTEN_SECONDS_MIN)
         count = 1 if forgotten else before.number + 1
         self._visits[task] = _Visits(count, now)
-        nodes = len(set(self.world.nodes) | {self.world.node})
         if nodes == 1:
             return count > settings.full_disk_tries
         return count > max(VISITS_MIN, ceil(settings.full_disk_tries / nodes))
