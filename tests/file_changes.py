@@ -24,8 +24,7 @@ def wait_for_files(
 ) -> None:
     """Look again whenever a file of these directories changes; fails if it takes too long.
 
-    A directory may be made meanwhile if the one above it is watched, too. Returns as well when the
-    process has ended.
+    A directory may be made meanwhile. Returns as well when the process has ended.
     """
     until = monotonic() + WAIT_SECONDS
     with ExitStack() as stack:
@@ -38,13 +37,26 @@ def wait_for_files(
             stack.callback(os.close, waited_for[-1])
         while True:
             for directory in directories:
-                _libc.inotify_add_watch(changes, os.fsencode(directory), _CHANGES)
+                _watch(changes, directory)
             if is_so() or (process is not None and process.poll() is not None):
                 return
             ready, _, _ = select.select(waited_for, [], [], max(until - monotonic(), 0.0))
             assert ready, f"it did not happen that {what}"
             if changes in ready:
                 os.read(changes, 1 << 16)
+
+
+def _watch(changes: int, directory: Path) -> None:
+    """Watch a directory; if it is not there yet, the one in which the way to it ends."""
+    way = [directory, *directory.absolute().parents]
+    while True:
+        watched = next(n for n, place in enumerate(way) if _is_watched(changes, place))
+        if watched == 0 or not way[watched - 1].exists():  # else it was made just now
+            return
+
+
+def _is_watched(changes: int, place: Path) -> bool:
+    return bool(_libc.inotify_add_watch(changes, os.fsencode(place), _CHANGES) >= 0)
 
 
 def wait_for_path(path: Path) -> None:
