@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from dataward.deadlines.group import ChildRecord
+from dataward.deadlines.group import ChildRecord, HostedGroup
 from dataward.deadlines.local_schedule import Frame
 from dataward.deadlines.reference_points import reference_points
 from dataward.deadlines.reservations import WantedSlots
 from dataward.deadlines.routing import chosen_child
 from dataward.deadlines.search import NONE, serving_classes
 from dataward.deadlines.summary import CLASSES, summary_of
-from dataward.deadlines.tree_messages import BranchChild, Stamp
+from dataward.deadlines.tree_messages import BranchChild, HoleRequest, Stamp
 from dataward.sim.static_tree import COUNT_MAX, HOLES_TOLD, StaticTree
 
 
@@ -86,7 +86,10 @@ def test_a_request_goes_where_a_single_routing_node_would_send_it(seed: int, is_
             )
             for child in range(first, first + count)
         ]  # fmt: skip
-        expected = chosen_child(records, wanted, now, is_sure=is_sure)
+        ask = HoleRequest((1, 1), 1, wanted, None, router, is_sure, falls=0)
+        level = int(tree.level[router])
+        group = HostedGroup(router, level, 1, 1, records, False, now, new_id=lambda: 0)
+        expected = chosen_child(group, ask, now)
         serving = serving_classes(
             np.array([now + start]), np.array([now + start + wide]), np.array([work]),
             now, reference_points(now),

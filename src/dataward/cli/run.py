@@ -106,7 +106,7 @@ def run_command(
     - `dataward run blast.json --wrap 'blastall=nice -n 19 {command}'`
     - `dataward run montage.json --access lab/submit.access`
     - `dataward run montage.json --deadline 2h`
-    - `dataward run montage.json --deadline 17:30 --best-effort`
+    - `dataward run montage.json --deadline 2h --best-effort`
     """
     from dataward.api.run import RunRequest, begin, prepared
     from dataward.cli.output import (

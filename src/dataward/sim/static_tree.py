@@ -97,8 +97,9 @@ class StaticTree:
     def chosen(self, ids: Ids, mask: Mask, *, is_sure: bool) -> tuple[Ids, Ids]:
         """For each request at a routing node: the child to go to and the class, or `NONE`.
 
-        The child with the smallest class that serves, or the largest that possibly does; among
-        equal ones the child with more such holes, then the first. Children of level 1 are leaves.
+        The child with the smallest class that serves. Where none surely does, the largest that
+        possibly does; of leaves, the children of level 1, the smallest even then. Among equal ones
+        the child with more such holes, then the first.
         """
         best_number = np.full(len(ids), NONE, dtype=np.int64)
         best_child = np.full(len(ids), NONE, dtype=np.int64)
@@ -111,9 +112,12 @@ class StaticTree:
                 if not len(there):
                     continue
                 children = first[there] + place
-                find = self._of_leaves if is_low else self._of_routers
-                number, holes = find(children, mask[there], is_sure)
-                key = np.where(is_sure, number, CLASSES - number) * (COUNT_MAX + 1) - holes
+                if is_low:
+                    number, holes = self._of_leaves(children, mask[there])
+                else:
+                    number, holes = self._of_routers(children, mask[there], is_sure)
+                is_smallest = is_sure or is_low
+                key = np.where(is_smallest, number, CLASSES - number) * (COUNT_MAX + 1) - holes
                 better = (number != NONE) & (key < best_key[there])
                 at = there[better]
                 best_key[at], best_number[at] = key[better], number[better]
@@ -125,14 +129,11 @@ class StaticTree:
         number = (best_class if is_sure else largest_class)(rows, mask)
         return number.astype(np.int64), rows[np.arange(len(rows)), number].astype(np.int64)
 
-    def _of_leaves(self, children: Ids, mask: Mask, is_sure: bool) -> tuple[Ids, Ids]:
+    def _of_leaves(self, children: Ids, mask: Mask) -> tuple[Ids, Ids]:
         told = self.known_leaves[children].astype(np.int64)
         serves = (told >= 0) & np.take_along_axis(mask, np.maximum(told, 0), axis=1)
-        if is_sure:
-            number = np.where(serves, told, CLASSES).min(axis=1)
-            number = np.where(number == CLASSES, NONE, number)
-        else:
-            number = np.where(serves, told, NONE).max(axis=1)
+        number = np.where(serves, told, CLASSES).min(axis=1)
+        number = np.where(number == CLASSES, NONE, number)
         return number, np.ones(len(children), dtype=np.int64)
 
     def take_hole(self, router: int, child: int, number: int) -> None:
