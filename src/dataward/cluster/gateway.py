@@ -152,6 +152,8 @@ class Gateway:
             run = await self._run(request)
         counts: dict[str, int] = {}
         with _store_needed():
+            if run.state is RunState.RUNNING:  # as far as this host has heard
+                run = await self._host.registry.run(run.name) or run
             store = self._host.parts.store_of(run)
             for tally in await store.call([Tally(shard) for shard in range(run.shards)]):
                 if isinstance(tally, Tallied):
