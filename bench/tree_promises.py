@@ -83,8 +83,14 @@ class OneProcess(PeerClient):
 
     async def leave(self, to: NodeId, path: str, content: bytes) -> bool:
         self.sent += 1
+        if to not in self.trees:
+            return False
         self.trees[to].take(content)
         return True
+
+    def lose(self, node: NodeId) -> None:
+        """Have nobody hear of this host any more, nor this host of them."""
+        self.trees.pop(node).follow([])
 
 
 def in_a_tree(

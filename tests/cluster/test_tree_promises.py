@@ -8,6 +8,7 @@ import pytest
 from bench.tree_promises import (
     APPLICATIONS,
     OneProcess,
+    VirtualLoop,
     central_seconds,
     first_accepted,
     in_a_tree,
@@ -17,6 +18,7 @@ from bench.tree_promises import (
 from dataward import generate
 from dataward.cluster.promise_asking import PromiseAsking, whole_workflow
 from dataward.model.ids import NodeId
+from dataward.model.members import Member
 
 
 @pytest.mark.parametrize("hosts", [[1], [2], [1, 1]], ids=str)
@@ -88,3 +90,44 @@ def test_what_others_were_promised_counts_when_the_earliest_finish_is_told() -> 
         assert second is not None
 
     in_a_tree([1, 1], work)
+
+
+@pytest.mark.parametrize("stopped_seconds", [0.0, 3.0, 8.0])
+@pytest.mark.parametrize("victim", ["n0", "n1"])
+@pytest.mark.parametrize("hosts", [[1, 1], [1, 1, 1], [2, 2]], ids=str)
+def test_hosts_that_were_stopped_when_one_was_lost_still_promise(
+    hosts: Sequence[int], victim: str, stopped_seconds: float
+) -> None:
+    """They have heard nobody meanwhile, not even themselves."""
+    outline = reserved_outline(generate("montage", 25, seed=0))
+
+    async def work(client: OneProcess, clock: Callable[[], float]) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        names = list(client.trees)
+        asking = PromiseAsking(client.trees[names[0]])
+        before = await asking.ask(whole_workflow(outline, clock(), clock() + 1200.0), {})
+        assert before is not None
+        asking.withdraw(before)
+        await asyncio.sleep(5.0)
+
+        client.lose(NodeId(victim))
+        loop.jump(stopped_seconds)
+        members = [
+            Member(name, "", slots, 0, 1)
+            for name, slots in zip(names, hosts, strict=True)
+            if name != victim
+        ]
+        for tree in client.trees.values():
+            tree.follow(members)
+        await asyncio.sleep(4.0)
+        loop.jump(stopped_seconds)  # once more, while the tree still heals
+        began = clock()
+        asking = PromiseAsking(client.trees[members[0].node])
+        promised = await asking.ask(whole_workflow(outline, began, began + 2400.0), {})
+
+        assert promised is not None
+        assert clock() < began + 20.0
+        assert victim not in {one.node for one in promised.tasks.values()}
+
+    in_a_tree(hosts, work)

@@ -40,6 +40,7 @@ YOUNG_SECONDS = 4.0  # in which a tree that has just woken speaks more often
 READY_SECONDS = 1.0  # after which it mostly knows all holes
 YOUNG_PERIOD_SECONDS = 0.2
 STRANGERS_SECONDS = 2.0  # after which a peer without a place asks others than the first host
+STOPPED_SECONDS = 0.5  # by which a host that speaks late was stopped itself
 AT_ONCE_MAX = 500  # messages that follow from one another within a host, until others have a turn
 MEETINGS_MAX = 32
 
@@ -70,6 +71,7 @@ class TreeHere:
         self._present: dict[NodeId, Member] = {}  # that take work
         self._awake_until = 0.0
         self._woke_at = 0.0
+        self._due = 0.0  # when this host was to speak next
         self._is_awake = False
         self._has_left = False
         self._woken = asyncio.Event()
@@ -150,11 +152,16 @@ class TreeHere:
             while self.now < self._awake_until:
                 self._tick()
                 is_young = self.now < self._woke_at + YOUNG_SECONDS
-                await asyncio.sleep(YOUNG_PERIOD_SECONDS if is_young else PERIOD_SECONDS)
+                pause = YOUNG_PERIOD_SECONDS if is_young else PERIOD_SECONDS
+                self._due = self.now + pause
+                await asyncio.sleep(pause)
             self._sleep()
 
     def _tick(self) -> None:
         now = self.now
+        if self._due and now > self._due + STOPPED_SECONDS:
+            for peer in self.peers.values():
+                peer.was_stopped(now - self._due, now)
         self._slots.note_running(self._running())
         self._expire()
         if now > self._woke_at + STRANGERS_SECONDS:
@@ -168,7 +175,7 @@ class TreeHere:
                 self._stay_awake(now + AWAKE_SECONDS / 3)  # until all that was booked is free
 
     def _sleep(self) -> None:
-        self._is_awake = False
+        self._is_awake, self._due = False, 0.0
         self._expire()
         for peer in self.peers.values():
             peer.leave_place(self.now)

@@ -187,6 +187,22 @@ class Peer:
         if self.link is not None and self.link.ref.host in addresses:
             self.link.heard = min(self.link.heard, long_ago)
 
+    def was_stopped(self, seconds: float, now: float) -> None:
+        """This peer's process has not run for so long: that was no silence of others."""
+
+        def later(heard: float) -> float:
+            return min(heard + seconds, now)
+
+        self.orphan_since = later(self.orphan_since)
+        if self.link is not None:
+            self.link.heard = later(self.link.heard)
+        for group in self.groups.values():
+            group.since = later(group.since)
+            if group.link is not None:
+                group.link.heard = later(group.link.heard)
+            for record in group.records:
+                record.heard = later(record.heard)
+
     def summary(self, now: float) -> HoleCounts:
         points = reference_points(now)
         found = self.role.holes(now, points[-1])
