@@ -404,12 +404,14 @@ class RunHere:
             self._reading = asyncio.create_task(self._read_promises(), name=f"read {run.name}")
 
     async def _read_promises(self) -> None:
-        """Have what was promised to this run kept by the slots here."""
+        """Have what was promised to this run kept by the slots here: the latest promises."""
         promise = self.run.promise
-        if promise is None or not promise.part:
-            return
-        content = await self._parts.fetch_part(promise.part, self.run.keepers)
-        self._adopt(unpacked(content, RunPromises))
+        while promise is not None and promise.part:
+            content = await self._parts.fetch_part(promise.part, self.run.keepers)
+            read, promise = promise, self.run.promise
+            if promise is not None and promise.part == read.part:
+                self._adopt(unpacked(content, RunPromises))
+                return
 
     def _adopt(self, promises: RunPromises, begun: Iterable[TaskId] = ()) -> None:
         """Tasks of this host go into its slots, instead of the bookings made for them."""
