@@ -99,12 +99,13 @@ class Keeper:
         return Client(store, homes, tasks.specs, placed, here.network.send, here.kernel, here.emit)
 
     async def _submit(self, client: Client, tasks: TaskList) -> None:
-        """Submit the tasks, unless the store knows them all."""
+        """Submit the tasks; if the store knows them all, queue those that may be in no queue."""
         run = self._here.run
         known = sum(sum(tally.counts.values()) for tally in await self._tallies(client))
         if not known:
             self._announce(tasks)
-        if known == len(tasks.specs):
+        if known == len(tasks.specs):  # by a keeper that may have died just after that
+            await client.queue_ready()
             return
         log.info("run %s: submitting %d tasks", run.name, len(tasks.specs) - known)
         await client.submit(again=known > 0)

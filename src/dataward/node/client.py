@@ -24,6 +24,7 @@ from dataward.model.operations import (
     Earlier,
     Enqueue,
     InputFile,
+    Look,
     Operation,
     OutputFile,
     QueueEntry,
@@ -204,8 +205,21 @@ class Client:
             await self.store.let_others_run()
             start, size = start + size, min(2 * size, BATCH)
 
+    async def queue_ready(self) -> None:
+        """Queue the tasks that were ready when they were submitted and that no node runs.
+
+        Who submitted them may have died before it could. Queued again, a task has still one entry
+        at its node. Tasks with parents are queued by who tells them of the last one's end.
+        """
+        first = [spec.id for spec in self.specs if not spec.parents]
+        for start in range(0, len(first), BATCH):
+            await self._queue(await self.store.call(list(map(Look, first[start : start + BATCH]))))
+            await self.store.let_others_run()
+
     async def _submit(self, specs: Sequence[TaskSpec], *, again: bool) -> None:
-        answers = await self._in_batches([Submit(spec, again) for spec in specs])
+        await self._queue(await self._in_batches([Submit(spec, again) for spec in specs]))
+
+    async def _queue(self, answers: Sequence[Answer]) -> None:
         needy = [a for a in answers if isinstance(a, Standing) and a.needs_node]
         ready: dict[NodeId, list[QueueEntry]] = {}
         for task, home in zip(needy, await self.homes.find(needy, Occasion.READY), strict=True):
