@@ -271,6 +271,17 @@ def test_submitted_again_a_task_that_runs_or_has_finished_is_not_queued_again() 
     assert place.asked(Enqueue) == [Enqueue("n0", (a_queue_entry("ready"),))]
 
 
+def test_tasks_that_were_only_submitted_are_queued_and_those_that_wait_or_run_are_not() -> None:
+    tasks = (a_task("ready"), a_task("runs"), a_task("waits", parents=("ready",)))
+    place = Place(*tasks)
+    place.have(*(Submit(task) for task in tasks), Begin("runs", "n0.1.1", "n0"))
+
+    place.do(place.submitter.queue_ready())
+
+    assert place.asked(Enqueue) == [Enqueue("n0", (a_queue_entry("ready"),))]
+    assert place.woken == ["n0"]
+
+
 # --- removing ------------------------------------------------------------------------------------
 
 
