@@ -118,3 +118,51 @@ def test_whoever_interrupts_the_start_is_told_how_to_end_what_has_started(
     assert process.returncode == ExitCode.INTERRUPTED
     assert "dataward cluster down other" in err
     assert said.out == "1 node and the store ended\n"
+
+
+def test_what_a_failing_task_printed_is_told_at_the_end(dataward: Dataward, access: Path) -> None:
+    file = one_task("echo oops >&2; exit 3")
+
+    said = dataward("run", file, "--access", access, "--out", "here")
+    logs = dataward("logs", "here", "t")
+
+    assert said.code == ExitCode.FAILED
+    assert "    | oops" in said.out
+    assert logs.out == "oops\n"
+
+
+def test_what_a_task_printed_elsewhere_is_not_taken_for_nothing(
+    dataward: Dataward, access: Path
+) -> None:
+    file = one_task("echo hello; echo 1 > o")
+
+    said = dataward("run", file, "--access", access, "--out", "here")
+    here = dataward("logs", "here", "t")
+
+    last = said.out.splitlines()[-1]
+    assert last.startswith("logs     dataward logs one-")
+    assert here.code == ExitCode.BAD_INPUT
+    assert "at the cluster's nodes; see it with: dataward logs one-" in here.err
+    words = shlex.split(last.partition("dataward ")[2].replace("TASK", "t"))
+    assert dataward(*words).out == "hello\n"
+
+
+def test_what_no_node_tells_any_more_is_called_that(
+    dataward: Dataward, cluster: LaptopCluster, access: Path
+) -> None:
+    file = one_task("echo 1 > o")
+    there = ["--access", access]
+    dataward("submit", file, "--fresh", "--wait", "--name", "forgotten", *there)
+    (cluster.path / "depots" / "n1" / "runs" / "forgotten" / "events").unlink()
+
+    why = dataward("why", "t", "--run", "forgotten", *there)
+    logs = dataward("logs", "forgotten", "t", *there)
+    events = dataward("events", "forgotten", "-o", "x.events", *there)
+    export = dataward("export", "forgotten", "-o", "x.json", *there)
+
+    warning = "warning: forgotten: nothing is told of 1 complete task: it is known only at nodes"
+    assert all(warning in said.err for said in (why, logs, events, export))
+    assert why.code == logs.code == ExitCode.BAD_INPUT
+    assert "nothing is known of 't'" in why.err
+    assert "nothing is known of 't'" in logs.err
+    assert "warning: forgotten: 1 of 1 tasks were not measured" in export.err
