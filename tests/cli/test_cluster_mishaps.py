@@ -1,5 +1,6 @@
 """The commands of a cluster that is up, when something goes wrong or somebody presses Ctrl-C."""
 
+import json
 import os
 import shlex
 import signal
@@ -166,3 +167,17 @@ def test_what_no_node_tells_any_more_is_called_that(
     assert "nothing is known of 't'" in why.err
     assert "nothing is known of 't'" in logs.err
     assert "warning: forgotten: 1 of 1 tasks were not measured" in export.err
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+def test_a_refused_deadline_is_told_to_programs_as_on_this_machine(
+    command: str, dataward: Dataward, access: Path
+) -> None:
+    file = one_task("echo 1 > o")
+
+    said = dataward(command, file, "--deadline", "1h", "--fresh", "--json", "--access", access)
+
+    assert said.code == ExitCode.REFUSED
+    told = json.loads(said.out)
+    assert told["state"] == "refused"
+    assert told["unknown_types"] == ["echo"]
