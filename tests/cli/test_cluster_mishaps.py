@@ -181,3 +181,16 @@ def test_a_refused_deadline_is_told_to_programs_as_on_this_machine(
     told = json.loads(said.out)
     assert told["state"] == "refused"
     assert told["unknown_types"] == ["echo"]
+
+
+def test_a_second_start_tells_what_is_up(dataward: Dataward, cluster: LaptopCluster) -> None:
+    one = cluster.path
+
+    again = dataward("cluster", "up", one, "--nodes", "1")
+    slots = dataward("cluster", "up", one, "--nodes", "1", "--slots", "7")
+    lease = dataward("cluster", "up", one, "--nodes", "1", "--lease", "9s")
+
+    assert again.out.startswith("1 node of 1 slot up in ")
+    assert slots.code == lease.code == ExitCode.USAGE
+    assert "n1 is up already with 1 slot, not 7; end the cluster first, with: " in slots.err
+    assert "n1 is up already with another lease than 9s" in lease.err
