@@ -194,3 +194,57 @@ def test_a_second_start_tells_what_is_up(dataward: Dataward, cluster: LaptopClus
     assert slots.code == lease.code == ExitCode.USAGE
     assert "n1 is up already with 1 slot, not 7; end the cluster first, with: " in slots.err
     assert "n1 is up already with another lease than 9s" in lease.err
+
+
+def test_tasks_of_a_run_that_has_ended_are_not_removed(dataward: Dataward, access: Path) -> None:
+    file = one_task("echo 1 > o")
+    dataward("submit", file, "--wait", "--name", "over", "--access", access)
+
+    said = dataward("cancel", "over", "t", "--access", access)
+
+    assert said.code == ExitCode.BAD_INPUT
+    assert "over is complete already; no task was removed" in said.err
+
+
+def test_a_run_that_nobody_knows_is_not_said_to_be_removed(
+    dataward: Dataward, access: Path
+) -> None:
+    said = dataward("clean", "never-was", "--access", access)
+
+    assert "never-was: no run is called that" in said.out
+
+
+def test_an_access_file_of_another_cluster_is_called_that(
+    dataward: Dataward, cluster: LaptopCluster
+) -> None:
+    dataward("cluster", "init", "other")
+    contact = (cluster.path / "contacts" / "n1").read_text().strip()
+
+    said = dataward("status", "--access", "other/read.access", "--contact", contact)
+
+    assert said.code == ExitCode.BAD_INPUT
+    assert f"no node answers ({contact}: it is not a node of 'other')" in said.err
+
+
+def test_who_watches_waits_for_a_store_that_is_gone_for_a_while(
+    dataward: Dataward, tmp_path: Path
+) -> None:
+    os.mkfifo("gate")
+    file = one_task(f"cat {tmp_path}/gate > o")
+    with laptop_cluster(tmp_path / "lab", 1) as up:
+        there = ["--access", up.submit_access]
+        dataward("submit", file, "--name", "patient", *there)
+        with open("gate", "wb"):  # the task has begun
+            process = started("watch", "patient", *there)
+            assert process.stderr is not None
+            assert "1 running" in process.stderr.readline()
+            up.laptop.stop_store()
+            meanwhile = dataward("status", *there)
+            waits = process.stderr.readline()
+            up.laptop.start_store(1, 0)
+        out, _ = process.communicate(timeout=60)
+
+    assert "no node can answer now: the store at 127.0.0.1" in meanwhile.err
+    assert waits.startswith("waiting: no node can answer now: the store at ")
+    assert process.returncode == ExitCode.OK
+    assert out.startswith("patient: complete in ")
