@@ -61,6 +61,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDirectory:
             ["logs", "r", "t", "--access", "lab/read.access", "--contact", "127.0.0.1:1"],
             "no node answers (127.0.0.1:1",
         ),
+        (["status", "--access", "lab/read.access", "--contact", "n1"], "it takes HOST:PORT"),
         (["run", "w.json", "--access", "lab/submit.access", "--nodes", "3"], "--nodes is for runs"),
         (["run", "w.json", "--access", "x", "--strategy", "best"], "name one for a cluster"),
         (

@@ -1,5 +1,6 @@
 """The commands of a cluster that is up, when something goes wrong or somebody presses Ctrl-C."""
 
+import json
 import os
 import shlex
 import signal
@@ -118,3 +119,132 @@ def test_whoever_interrupts_the_start_is_told_how_to_end_what_has_started(
     assert process.returncode == ExitCode.INTERRUPTED
     assert "dataward cluster down other" in err
     assert said.out == "1 node and the store ended\n"
+
+
+def test_what_a_failing_task_printed_is_told_at_the_end(dataward: Dataward, access: Path) -> None:
+    file = one_task("echo oops >&2; exit 3")
+
+    said = dataward("run", file, "--access", access, "--out", "here")
+    logs = dataward("logs", "here", "t")
+
+    assert said.code == ExitCode.FAILED
+    assert "    | oops" in said.out
+    assert logs.out == "oops\n"
+
+
+def test_what_a_task_printed_elsewhere_is_not_taken_for_nothing(
+    dataward: Dataward, access: Path
+) -> None:
+    file = one_task("echo hello; echo 1 > o")
+
+    said = dataward("run", file, "--access", access, "--out", "here")
+    here = dataward("logs", "here", "t")
+
+    last = said.out.splitlines()[-1]
+    assert last.startswith("logs     dataward logs one-")
+    assert here.code == ExitCode.BAD_INPUT
+    assert "at the cluster's nodes; see it with: dataward logs one-" in here.err
+    words = shlex.split(last.partition("dataward ")[2].replace("TASK", "t"))
+    assert dataward(*words).out == "hello\n"
+
+
+def test_what_no_node_tells_any_more_is_called_that(
+    dataward: Dataward, cluster: LaptopCluster, access: Path
+) -> None:
+    file = one_task("echo 1 > o")
+    there = ["--access", access]
+    dataward("submit", file, "--fresh", "--wait", "--name", "forgotten", *there)
+    (cluster.path / "depots" / "n1" / "runs" / "forgotten" / "events").unlink()
+
+    why = dataward("why", "t", "--run", "forgotten", *there)
+    logs = dataward("logs", "forgotten", "t", *there)
+    events = dataward("events", "forgotten", "-o", "x.events", *there)
+    export = dataward("export", "forgotten", "-o", "x.json", *there)
+
+    warning = "warning: forgotten: nothing is told of 1 complete task: it is known only at nodes"
+    assert all(warning in said.err for said in (why, logs, events, export))
+    assert why.code == logs.code == ExitCode.BAD_INPUT
+    assert "nothing is known of 't'" in why.err
+    assert "nothing is known of 't'" in logs.err
+    assert "warning: forgotten: 1 of 1 tasks were not measured" in export.err
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+def test_a_refused_deadline_is_told_to_programs_as_on_this_machine(
+    command: str, dataward: Dataward, access: Path
+) -> None:
+    file = one_task("printf 1 > o")  # no other test lets one be measured
+
+    said = dataward(command, file, "--deadline", "1h", "--fresh", "--json", "--access", access)
+
+    assert said.code == ExitCode.REFUSED
+    told = json.loads(said.out)
+    assert told["state"] == "refused"
+    assert told["unknown_types"] == ["printf"]
+
+
+def test_a_second_start_tells_what_is_up(dataward: Dataward, cluster: LaptopCluster) -> None:
+    one = cluster.path
+
+    again = dataward("cluster", "up", one, "--nodes", "1")
+    slots = dataward("cluster", "up", one, "--nodes", "1", "--slots", "7")
+    lease = dataward("cluster", "up", one, "--nodes", "1", "--lease", "9s")
+
+    assert again.out.startswith("1 node of 1 slot up in ")
+    assert slots.code == lease.code == ExitCode.USAGE
+    assert "n1 is up already with 1 slot, not 7; end the cluster first, with: " in slots.err
+    assert "n1 is up already with another lease than 9s" in lease.err
+
+
+def test_tasks_of_a_run_that_has_ended_are_not_removed(dataward: Dataward, access: Path) -> None:
+    file = one_task("echo 1 > o")
+    dataward("submit", file, "--wait", "--name", "over", "--access", access)
+
+    said = dataward("cancel", "over", "t", "--access", access)
+
+    assert said.code == ExitCode.BAD_INPUT
+    assert "over is complete already; no task was removed" in said.err
+
+
+def test_a_run_that_nobody_knows_is_not_said_to_be_removed(
+    dataward: Dataward, access: Path
+) -> None:
+    said = dataward("clean", "never-was", "--access", access)
+
+    assert "never-was: no run is called that" in said.out
+
+
+def test_an_access_file_of_another_cluster_is_called_that(
+    dataward: Dataward, cluster: LaptopCluster
+) -> None:
+    dataward("cluster", "init", "other")
+    contact = (cluster.path / "contacts" / "n1").read_text().strip()
+
+    said = dataward("status", "--access", "other/read.access", "--contact", contact)
+
+    assert said.code == ExitCode.BAD_INPUT
+    assert f"no node answers ({contact}: it is not a node of 'other')" in said.err
+
+
+def test_who_watches_waits_for_a_store_that_is_gone_for_a_while(
+    dataward: Dataward, tmp_path: Path
+) -> None:
+    os.mkfifo("gate")
+    file = one_task(f"cat {tmp_path}/gate > o")
+    with laptop_cluster(tmp_path / "lab", 1) as up:
+        there = ["--access", up.submit_access]
+        dataward("submit", file, "--name", "patient", *there)
+        with open("gate", "wb"):  # the task has begun
+            process = started("watch", "patient", *there)
+            assert process.stderr is not None
+            assert "1 running" in process.stderr.readline()
+            up.laptop.stop_store()
+            meanwhile = dataward("status", *there)
+            waits = process.stderr.readline()
+            up.laptop.start_store(1, 0)
+        out, _ = process.communicate(timeout=60)
+
+    assert "no node can answer now: the store at 127.0.0.1" in meanwhile.err
+    assert waits.startswith("waiting: no node can answer now: the store at ")
+    assert process.returncode == ExitCode.OK
+    assert out.startswith("patient: complete in ")

@@ -119,6 +119,32 @@ def test_a_deadline_that_does_not_fit_is_refused_with_an_honest_earliest_finish(
     assert not submitted.run.promise.broken
 
 
+def test_who_comes_when_the_deadline_has_passed_is_told_the_earliest_finish_too(
+    cluster: LaptopCluster, tmp_path: Path
+) -> None:
+    workflow = some_tasks(tmp_path / "w.json", 2, 10.0, name="passed")
+    now = datetime.now().astimezone()
+    passed = WantedDeadline(now - timedelta(seconds=60), now - timedelta(seconds=59))
+
+    with pytest.raises(DeadlineRefusedError, match="the earliest that can be promised") as refused:
+        cluster.submit(workflow, deadline=passed, fresh=True)
+
+    assert refused.value.earliest_seconds > 70.0  # since it was asked for
+
+
+def test_a_deadline_is_answered_though_nothing_has_to_run(
+    cluster: LaptopCluster, tmp_path: Path
+) -> None:
+    workflow = some_tasks(tmp_path / "w.json", 2, 0.1, name="known")
+    cluster.wait(cluster.submit(workflow).run.name)
+
+    submitted = cluster.submit(workflow, deadline=within(600.0))
+
+    assert submitted.due == 0
+    assert submitted.answer is not None
+    assert submitted.answer.sentence.startswith("accepted: ")
+
+
 def test_best_effort_runs_what_cannot_be_promised(cluster: LaptopCluster, tmp_path: Path) -> None:
     wf = WorkflowBuilder("unknown")
     wf.command("echo 1 > one", id="one", outputs=["one"])

@@ -20,3 +20,10 @@ def test_a_refusal_says_so_if_no_time_was_found() -> None:
     sentence = DeadlineAnswer(WANTED, RefusedDeadline()).sentence
 
     assert sentence.startswith("refused: no time was found by which it could be promised")
+
+
+def test_a_refusal_without_an_earliest_finish_can_be_told_to_programs() -> None:
+    told = DeadlineAnswer(WANTED, RefusedDeadline()).as_json()
+
+    assert told["earliest"] is None
+    assert told["earliest_seconds"] is None

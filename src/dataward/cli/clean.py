@@ -68,7 +68,7 @@ def _clean_in_cluster(
     from dataward.cli.complaints import visible
     from dataward.cli.output import stdout_console
     from dataward.cli.visiting import visit
-    from dataward.cluster.visitor import Visitor
+    from dataward.cluster.visitor import ClusterError, Visitor
     from dataward.errors import SettingError
 
     if not runs:
@@ -77,8 +77,13 @@ def _clean_in_cluster(
         raise SettingError("--all and --dry-run are for run directories, not for a cluster's runs")
 
     async def clean(visitor: Visitor, run: str) -> None:
+        try:
+            await visitor.run(run)
+            said = "removed"
+        except ClusterError:  # also if an earlier clean was broken off: files may be left
+            said = "no run is called that; what nodes still had of it is removed"
         await visitor.clean(run)
-        stdout_console().print(f"{visible(run)}: removed", soft_wrap=True)
+        stdout_console().print(f"{visible(run)}: {said}", soft_wrap=True)
 
     for name in runs:
         visit(access, contacts, partial(clean, run=name), run=name, role="submit")

@@ -1,10 +1,16 @@
 """``dataward cluster up``: a whole cluster on this machine."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from dataward.cli.options import JsonOption, LeaseOption, ReplicasOption, ShardsOption
 from dataward.cli.parameters import Argument, Option
+
+if TYPE_CHECKING:
+    from dataward.cluster.laptop import StartedNode
+
+LEASE = "10s"
 
 
 def cluster_up_command(
@@ -15,7 +21,7 @@ def cluster_up_command(
     ] = None,
     shards: ShardsOption = 1,
     replicas: ReplicasOption = 0,
-    lease: LeaseOption = "10s",
+    lease: LeaseOption = LEASE,
     json: JsonOption = False,
 ) -> None:
     """Start a store and nodes on this machine: a cluster to try things with.
@@ -46,20 +52,45 @@ def cluster_up_command(
         cluster.found(directory.absolute().name)
     laptop = Laptop(cluster)
     each = slots or max((os.cpu_count() or 1) // nodes, 1)
+    _check_like(laptop.started(), slots, lease if lease != LEASE else None, directory)
     try:
         with busy("starting the store"):
             laptop.start_store(shards, replicas)
         with busy("starting nodes"):
-            names = laptop.start_nodes(nodes, each, ["--lease", lease])
-            wait_for_nodes(laptop, names)
+            wait_for_nodes(laptop, laptop.start_nodes(nodes, each, ["--lease", lease]))
     except KeyboardInterrupt:
         end = f"dataward cluster down {visible(directory)}"
         stderr_console().print(f"what has started stays up; end it with: {end}", soft_wrap=True)
         raise
-    access = cluster.access_file("submit")
+    access, up = cluster.access_file("submit"), laptop.started()
+    found = sorted({node.slots for node in up if node.slots} or {each})
     if json:
-        print_json({"nodes": names, "slots": each, "access": str(access)})
+        names = [node.node for node in up]
+        same = found[0] if len(found) == 1 else None
+        print_json({"nodes": names, "slots": same, "access": str(access)})
         return
     console = stdout_console()
-    console.print(f"{counted(nodes, 'node')} of {counted(each, 'slot')} up in {visible(directory)}")
+    of = " or ".join(counted(number, "slot") for number in found)
+    console.print(f"{counted(len(up), 'node')} of {of} up in {visible(directory)}")
     console.print(f"try: dataward submit FILE --access {visible(access)} --wait", soft_wrap=True)
+
+
+def _check_like(
+    running: Sequence["StartedNode"], slots: int | None, lease: str | None, directory: Path
+) -> None:
+    """Check that nodes which are up already are as asked for, where that was said."""
+    from dataward.cli.complaints import visible
+    from dataward.cli.output import counted
+    from dataward.errors import SettingError
+
+    for node in running:
+        if slots is not None and node.slots not in (0, slots):
+            what = f"{counted(node.slots, 'slot')}, not {slots}"
+        elif lease is not None and node.options and lease not in node.options:
+            what = f"another lease than {lease}"
+        else:
+            continue
+        raise SettingError(
+            f"{node.node} is up already with {what}; end the cluster first, with: "
+            f"dataward cluster down {visible(directory)}"
+        )

@@ -49,7 +49,8 @@ Start here:
 - `dataward simulate montage.json --nodes 8 --plot run.svg`
 """
 _CODES = (
-    "Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 5 partial, 130 Ctrl-C."
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 cannot write, 5 partial, "
+    "6 deadline refused, 130 Ctrl-C."
 )
 
 

@@ -1,7 +1,9 @@
 """Says in a few words how a run stands with its deadline, while it runs and at its end."""
 
+from math import inf
 from typing import Any
 
+from dataward.errors import DeadlineRefusedError
 from dataward.model.events import FinishPromised
 from dataward.model.quantities import show_seconds
 from dataward.reports.run_summary import RunSummary
@@ -57,4 +59,16 @@ def outcome_as_json(summary: RunSummary) -> dict[str, Any] | None:
         "finish_seconds": last.finish,
         "kept": summary.late_seconds <= 0,
         "late_seconds": summary.late_seconds,
+    }
+
+
+def refusal_as_json(error: DeadlineRefusedError) -> dict[str, Any]:
+    """A refusal, for programs."""
+    is_known = error.earliest_seconds < inf
+    return {
+        "state": "refused",
+        "answer": str(error),
+        "earliest_seconds": error.earliest_seconds if is_known else None,
+        "critical_path_seconds": error.path_seconds or None,
+        "unknown_types": list(error.unknown),
     }

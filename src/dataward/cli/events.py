@@ -25,11 +25,14 @@ def events_command(
     """
     from dataward.cli.complaints import visible
     from dataward.cli.output import counted, encodable, print_json, stdout_console
+    from dataward.cli.recorded import warn_of_untold
     from dataward.cli.visiting import visit
     from dataward.cluster.mirror import written_events
 
-    count = visit(access, contacts, lambda visitor: written_events(visitor, run, output), run=run)
+    told = visit(access, contacts, lambda visitor: written_events(visitor, run, output), run=run)
+    warn_of_untold(run, told.untold)
+    count = len(told.events)
     if json:
-        print_json({"file": encodable(output), "events": count})
+        print_json({"file": encodable(output), "events": count, "untold_tasks": told.untold})
         return
     stdout_console().print(f"{counted(count, 'event')} in {visible(output)}", soft_wrap=True)

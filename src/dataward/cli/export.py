@@ -50,9 +50,10 @@ def export_command(
     with run_named(run, access, contacts) as record:
         declared = workflow_of(record)
         measured = _measured(record, declared)
+        name = run if access is not None else record.path
     warnings = [sentence for sentence in measured.warnings if sentence not in declared.warnings]
     for sentence in warnings:
-        stderr_console().print(f"warning: {visible(record.path)}: {sentence}", soft_wrap=True)
+        stderr_console().print(f"warning: {visible(name)}: {sentence}", soft_wrap=True)
     with busy(f"writing {output}"):
         write_workflow(measured, output, schema)
     if json:

@@ -33,14 +33,19 @@ def logs_command(
     from dataward.cli.recorded import run_named
 
     with run_named(run, access, contacts, [task]) as record:
-        _print_logs(record, task, stderr, attempt)
+        _print_logs(record, task, stderr, attempt, is_whole=access is not None)
 
 
-def _print_logs(record: "RunRecord", task: str, stderr: bool | None, attempt: str) -> None:
+def _print_logs(
+    record: "RunRecord", task: str, stderr: bool | None, attempt: str, *, is_whole: bool
+) -> None:
+    """``is_whole`` says that a log which is not here does not exist, whatever the run was."""
+    from shlex import quote
+
     from dataward.api.report import with_runs_before
     from dataward.cli.complaints import visible
-    from dataward.cli.recorded import workflow_of
-    from dataward.cli.task_logs import attempts_at, print_streams, say
+    from dataward.cli.recorded import UntoldTaskError, check_told, workflow_of
+    from dataward.cli.task_logs import any_log, attempts_at, print_streams, say
     from dataward.errors import SettingError
     from dataward.model.ids import AttemptId
     from dataward.model.workflow import TaskId
@@ -48,6 +53,9 @@ def _print_logs(record: "RunRecord", task: str, stderr: bool | None, attempt: st
 
     name = TaskId(task)
     find_task(workflow_of(record), task)
+    check_told(record, task)
+    there = record.facts().cluster_run
+    told = there if is_whole and there else record.path
     attempts, winner = attempts_at(record, name)
     for earlier in reversed(with_runs_before(record)[:-1]) if not attempts else ():
         attempts, winner = attempts_at(earlier, name)
@@ -61,8 +69,13 @@ def _print_logs(record: "RunRecord", task: str, stderr: bool | None, attempt: st
             f"task {task!r} has no attempt {attempt!r} in this run; there are {known}"
         )
     if not attempts:
-        say(f"{visible(task)} did not run in {visible(record.path)}, so it printed nothing")
+        say(f"{visible(task)} did not run in {visible(told)}, so it printed nothing")
         return
     chosen = AttemptId(attempt) if attempt else winner or attempts[-1]
     wanted = ["out", "err"] if stderr is None else ["err" if stderr else "out"]
+    if there and not is_whole and not any_log(record, name, chosen):
+        raise UntoldTaskError(
+            f"what {task!r} printed is at the cluster's nodes; "
+            f"see it with: dataward logs {there} {quote(task)} --access FILE"
+        )
     print_streams(record, name, chosen, wanted)

@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dataward.cli.complaints import visible
-from dataward.cli.output import busy, stderr_console
+from dataward.cli.output import busy, counted, stderr_console
 from dataward.cli.visiting import on_this_machine, visit
-from dataward.errors import FormatError
+from dataward.errors import DatawardError, FormatError
 from dataward.formats import read_workflow
 from dataward.model.events import Event
 from dataward.model.workflow import TaskId, Workflow
@@ -20,6 +20,10 @@ from dataward.runs.run_directory import (
     find_run,
     runs_below,
 )
+
+
+class UntoldTaskError(DatawardError):
+    """What became of a task of a cluster is known only at nodes that are not up."""
 
 
 def recorded_run(name: str) -> RunRecord:
@@ -49,12 +53,37 @@ def run_named(
 
     with TemporaryDirectory(prefix="dataward-") as place, ExitStack() as stack:
         path, tasks = Path(place) / name, [TaskId(task) for task in logs_of]
-        yield visit(
+        record = visit(
             access,
             contacts,
             lambda visitor: mirrored(visitor, name, path, stack, tasks),
             run=name,
         )
+        warn_of_untold(name, record.facts().untold)
+        yield record
+
+
+def warn_of_untold(run: str, untold: int) -> None:
+    """Say on stderr that of so many complete tasks of a cluster's run nothing is told here."""
+    if untold:
+        stderr_console().print(
+            f"warning: {visible(run)}: nothing is told of {counted(untold, 'complete task')}: "
+            "it is known only at nodes that are not up, or is lost",
+            soft_wrap=True,
+        )
+
+
+def check_told(record: RunRecord, task: str) -> None:
+    """Check that it is known what became of the task. Raises UntoldTaskError."""
+    facts = record.facts()
+    if not facts.untold:
+        return
+    if any(getattr(event, "task", "") == task for event in events_of(record)):
+        return
+    raise UntoldTaskError(
+        f"nothing is known of {task!r}: the node that ran it is not up, or it has not run; "
+        f"'dataward status {facts.cluster_run}' says how the run stands"
+    )
 
 
 def _latest_here() -> RunRecord:

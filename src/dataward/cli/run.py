@@ -221,10 +221,11 @@ def _run_on_cluster(
     json: bool,
     quiet: bool,
 ) -> None:
+    from dataward.cli.deadline_line import refusal_as_json
     from dataward.cli.output import print_json
     from dataward.cli.run_end import end_as_json, print_end
     from dataward.cli.visiting import needs_extra
-    from dataward.errors import SettingError
+    from dataward.errors import DeadlineRefusedError, SettingError
     from dataward.runs.preparation import stem_of
 
     if unfit:
@@ -251,7 +252,13 @@ def _run_on_cluster(
         deadline=deadline,
     )
     out = request.out or Path(f"{stem_of(file)}.run")
-    end = run_on_cluster(access, contacts, file, asked, out, quiet=quiet or json)
+    try:
+        end = run_on_cluster(access, contacts, file, asked, out, quiet=quiet or json)
+    except DeadlineRefusedError as error:
+        if not json:
+            raise
+        print_json(refusal_as_json(error))
+        raise SystemExit(ExitCode.REFUSED) from None
     if json:
         print_json(end_as_json(end))
     else:

@@ -47,6 +47,7 @@ class RunEnd:
     options: Sequence[str] = ()  # other options of the command, to repeat when resuming
     choice: str = ""  # why the run had its strategy, if the simulator was asked
     answer: dict[str, Any] | None = None  # to its deadline, as JSON
+    logs: str = ""  # how to see what tasks printed, if it is not in the record
 
     @property
     def progress(self) -> RunProgress:
@@ -224,7 +225,7 @@ def _print_failure(console: Console, record: RunRecord, failure: Failure) -> Non
 
 
 def _print_places(console: Console, end: RunEnd) -> None:
-    rows = [("logs", visible(end.record.logs))]
+    rows = [("logs", visible(end.logs or end.record.logs))]
     if end.record.outputs.is_dir():
         rows.insert(0, ("outputs", visible(end.record.outputs)))
     for name, value in rows:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from dataward.cli.complaints import visible
 from dataward.cli.output import stderr_console
+from dataward.cli.recorded import warn_of_untold
 from dataward.cli.run_end import RunEnd
 from dataward.cli.submission import submitted, words_about
 from dataward.cli.visiting import visit
 from dataward.cli.watching import say_it_goes_on, watched
-from dataward.cluster.mirror import mirrored
+from dataward.cluster.mirror import bring_logs, mirrored
 from dataward.cluster.results import fetched
 from dataward.cluster.submitting import SubmitRequest
 from dataward.cluster.visitor import Visitor
@@ -26,6 +27,8 @@ from dataward.reports.run_summary import RunTally
 from dataward.runs.recorded_run import RunEnding
 from dataward.runs.run_directory import RunDirectory, RunRecord
 from dataward.runs.stale_outputs import StaleOutputs
+
+FAILURES_BROUGHT = 100  # tasks whose logs are brought here; what others printed stays at the nodes
 
 
 def run_on_cluster(
@@ -60,7 +63,11 @@ def run_on_cluster(
         cores = [member.cores for member in visitor.members.values()]
         answer = submission.answer.as_json() if submission.answer is not None else None
         ending = ending_of(record, len(cores), max(cores, default=1))
-        return RunEnd(ending, str(file), answer=answer)
+        for failure in ending.progress.failures()[:FAILURES_BROUGHT]:
+            await bring_logs(visitor, name, record, failure.task, [failure.node])
+        warn_of_untold(name, record.facts().untold)
+        logs = f"dataward logs {name} TASK --access {visible(access)}"
+        return RunEnd(ending, str(file), answer=answer, logs=logs)
 
     return visit(access, contacts, work, role="submit")
 

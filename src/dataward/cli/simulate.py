@@ -85,6 +85,7 @@ def simulate_command(
     Strategies:
     """
     from dataward.api.simulate import cores_for, equal_nodes, lower_bound_seconds, parse_removals
+    from dataward.cli.deadline_line import refusal_as_json
     from dataward.cli.output import (
         check_spares,
         print_json,
@@ -96,7 +97,6 @@ def simulate_command(
     from dataward.cli.simulating import (
         draw_results,
         print_results,
-        refusal_as_json,
         result_as_json,
         shown_simulation,
     )

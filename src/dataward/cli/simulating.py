@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from dataward.cli.deadline_line import outcome_as_json, show_outcome, show_renew
 from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
 from dataward.cli.output import stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
-from dataward.errors import DeadlineRefusedError
 from dataward.model.deadline import WantedDeadline
 from dataward.model.events import Emit, Event, TaskFinished
 from dataward.model.platform import Platform
@@ -179,17 +177,6 @@ def result_as_json(
         "crashes": summary.crashes,
         "node_messages": summary.messages,
         "store_calls": summary.store_calls,
-    }
-
-
-def refusal_as_json(error: DeadlineRefusedError) -> dict[str, Any]:
-    is_known = error.earliest_seconds < inf
-    return {
-        "state": "refused",
-        "answer": str(error),
-        "earliest_seconds": error.earliest_seconds if is_known else None,
-        "critical_path_seconds": error.path_seconds or None,
-        "unknown_types": list(error.unknown),
     }
 
 

@@ -66,13 +66,16 @@ def submit_command(
     - `dataward submit blast.json --strategy adage --copies 2 --name blast-7`
     - `dataward submit montage.json --deadline 2h`
     """
+    from dataward.cli.deadline_line import refusal_as_json
     from dataward.cli.deadline_option import deadline_given
+    from dataward.cli.exit_codes import ExitCode
     from dataward.cli.output import print_json, stdout_console
     from dataward.cli.submission import submission_as_json, submitted, words_about
     from dataward.cli.time_limit import time_limit_seconds
     from dataward.cli.visiting import visit
     from dataward.cli.watching import watch_to_end
     from dataward.cluster.submitting import SubmitRequest
+    from dataward.errors import DeadlineRefusedError
     from dataward.model.parameters import parse_parameters
 
     request = SubmitRequest(
@@ -91,12 +94,18 @@ def submit_command(
         name=name,
         deadline=deadline_given(deadline, best_effort),
     )
-    submission: SubmittedRun = visit(
-        access,
-        contacts,
-        lambda visitor: submitted(visitor, file, request, quiet=quiet or json),
-        role="submit",
-    )
+    try:
+        submission: SubmittedRun = visit(
+            access,
+            contacts,
+            lambda visitor: submitted(visitor, file, request, quiet=quiet or json),
+            role="submit",
+        )
+    except DeadlineRefusedError as error:
+        if not json:
+            raise
+        print_json(refusal_as_json(error))
+        raise SystemExit(ExitCode.REFUSED) from None
     if json and not wait:
         print_json(submission_as_json(submission))
         return

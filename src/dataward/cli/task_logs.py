@@ -21,6 +21,11 @@ def attempts_at(record: RunRecord, task: TaskId) -> tuple[list[AttemptId], Attem
         return attempts_among(events_of(record), task)
 
 
+def any_log(record: RunRecord, task: TaskId, attempt: AttemptId) -> bool:
+    """Whether anything that the attempt printed is in the record."""
+    return any(_has_something(record.log_file(task, attempt, stream)) for stream in _STREAMS)
+
+
 def print_streams(record: RunRecord, task: TaskId, attempt: AttemptId, streams: list[str]) -> None:
     files = {stream: record.log_file(task, attempt, stream) for stream in streams}
     filled = {stream: path for stream, path in files.items() if _has_something(path)}

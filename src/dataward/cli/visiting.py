@@ -51,6 +51,9 @@ def visit(
         from dataward.model.members import RUN_NAME
     except ImportError as error:
         raise needs_extra(error) from error
+    for contact in contacts or ():
+        if not re.fullmatch(r".+:[0-9]{1,5}", contact):
+            raise SettingError(f"--contact cannot be {contact!r}; it takes HOST:PORT, as n1:7000")
     path = access_path(access)
     known = read_access(path)
     if known.role == "node":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Any
 
 from dataward.cli.complaints import visible
@@ -17,12 +18,13 @@ from dataward.cluster.event_tail import EventTail
 from dataward.cluster.exchange import RunFactsNow
 from dataward.cluster.mirror import parents_of
 from dataward.cluster.results import workflow_of
-from dataward.cluster.visitor import ClusterError, Visitor
+from dataward.cluster.visitor import ClusterError, ClusterSilentError, Visitor
 from dataward.model.quantities import show_seconds
 from dataward.model.states import RunState, TaskState
 from dataward.reports.progress import RunProgress
 
 LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 60.0  # with a cluster that does not answer; it may come back
 
 
 def watch_to_end(
@@ -33,7 +35,7 @@ def watch_to_end(
         facts = visit(
             access, contacts, lambda visitor: watched(visitor, name, quiet=quiet or json), run=name
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ClusterSilentError):
         if not json:
             say_it_goes_on(name, access)
         raise
@@ -67,7 +69,7 @@ async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
     facts = await visitor.run(name)
     if quiet:
         while facts.run.state is RunState.RUNNING:
-            facts = await visitor.run(name, wait_seconds=20.0)
+            facts = await _facts_in_patience(visitor, name, wait_seconds=20.0)
         return facts
     with TemporaryDirectory(prefix="dataward-") as directory:
         workflow = await workflow_of(visitor, facts.run, Path(directory))
@@ -84,9 +86,24 @@ async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(ClusterError):  # a node that has just gone; the next one answers
                 await visitor.cluster()
-            facts = await visitor.run(name)
+            facts = await _facts_in_patience(visitor, name)
     finally:
         view.close()
+
+
+async def _facts_in_patience(visitor: Visitor, name: str, wait_seconds: float = 0.0) -> RunFactsNow:
+    """How a run stands; a cluster that does not answer is waited for, and that is said."""
+    until, is_told = monotonic() + PATIENCE_SECONDS, False
+    while True:
+        try:
+            return await visitor.run(name, wait_seconds)
+        except ClusterSilentError as error:
+            if monotonic() > until:
+                raise
+            if not is_told:
+                stderr_console().print(f"waiting: {visible(str(error))}", soft_wrap=True)
+            is_told = True
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def sentence_about(facts: RunFactsNow) -> str:

@@ -29,7 +29,8 @@ def why_command(
     """
     from dataward.cli.complaints import visible
     from dataward.cli.output import busy, encodable, print_json, stdout_console
-    from dataward.cli.recorded import events_of, run_named, workflow_of
+    from dataward.cli.recorded import check_told, events_of, run_named, workflow_of
+    from dataward.reports.known_tasks import find_task
     from dataward.reports.why import why
 
     with run_named(run, access, contacts) as record:
@@ -37,6 +38,8 @@ def why_command(
         with busy(f"reading {record.events}"):
             now = _seconds_since_its_begin(record.facts())
             is_under_way = record.is_under_way()
+            find_task(workflow, task)
+            check_told(record, task)
             answer = why(events_of(record), workflow, task, is_under_way=is_under_way, now=now)
     if json:
         name = run if access else encodable(record.path)

@@ -6,8 +6,10 @@ import msgspec
 
 from dataward.cluster.merging import CausalOrder, ParentsOf, in_order
 from dataward.cluster.visitor import ClusterError, Visitor
-from dataward.model.events import Event
+from dataward.model.events import Event, TaskFinished
 from dataward.model.ids import NodeId
+from dataward.model.states import TaskState
+from dataward.model.workflow import TaskId
 
 _DECODER = msgspec.json.Decoder(Event)
 
@@ -20,6 +22,7 @@ class EventTail:
         self._run = run
         self._read: dict[NodeId, int] = {}  # bytes
         self._order = CausalOrder(parents)
+        self.complete: set[TaskId] = set()  # those of which a host that answers has told it
 
     async def new_events(self) -> list[Event]:
         """Events of the hosts that answer; those of others come when they answer again."""
@@ -43,6 +46,8 @@ class EventTail:
                 return
             self._read[node] = first + len(content)
             for event in events_in(content, is_start=first == 0):
+                if type(event) is TaskFinished and event.state is TaskState.COMPLETE:
+                    self.complete.add(event.task)
                 yield event
 
 

@@ -37,6 +37,8 @@ class StartedNode(msgspec.Struct, frozen=True):
     node: NodeId
     pid: int
     began: float
+    slots: int = 0  # 0: not known
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Laptop:
             pid = os.posix_spawnp(
                 command[0], command, os.environ, file_actions=streams, setsid=True
             )
-        return StartedNode(node, pid, psutil.Process(pid).create_time())
+        return StartedNode(node, pid, psutil.Process(pid).create_time(), slots, tuple(options))
 
     def check_running(self, nodes: list[NodeId]) -> None:
         """Raise NodesFailed if one of these has ended."""

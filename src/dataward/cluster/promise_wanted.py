@@ -43,6 +43,8 @@ from dataward.runs.known_times import DECLARED_SPREAD
 # A task takes its slot for so much longer than it runs: inputs are linked, a process is started,
 # outputs are hashed and committed.
 OVERHEAD_SECONDS = 0.25
+KNOWN_SECONDS = 5.0  # surely enough to submit a workflow again whose outcomes are known
+LATE_SECONDS = 1e-3  # asked for when the deadline has come: refused, with the earliest finish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,13 +111,13 @@ async def promise_for(
     reserved = reserved_workflow(known)
     if isinstance(reserved, tuple):
         return _refused(wanted, RefusedDeadline(unknown=reserved), RunPromise(now + left, 0.0))
-    if left <= 0:
-        return _refused(wanted, RefusedDeadline(), RunPromise(now + left, 0.0))
-    given = await visitor.promise(reserved.asked(left, placed))
-    passed = given.now - (given.deadline - wanted.seconds)  # since the deadline was asked for
+    within = max(left, LATE_SECONDS)
+    given = await visitor.promise(reserved.asked(within, placed))
+    deadline = given.deadline + left - within
+    passed = given.now - (deadline - wanted.seconds)  # since the deadline was asked for
     if not given.tasks:
         earliest = passed + given.earliest - given.now if given.earliest else inf
-        effort = RunPromise(given.deadline, given.earliest)
+        effort = RunPromise(deadline, given.earliest)
         path = reserved.path_seconds(visitor.members.values())
         return _refused(wanted, RefusedDeadline(earliest, path if left < path else 0.0), effort)
     finish = max(one.deadline for one in given.tasks)
@@ -135,6 +137,19 @@ async def promise_for(
     )
     tasks, declared = len(known.workflow), int((known.spread >= DECLARED_SPREAD).sum())
     return RunPromised(promise, DeadlineAnswer(wanted, found, tasks, declared), given)
+
+
+def answer_if_known(wanted: WantedDeadline) -> DeadlineAnswer:
+    """The answer for a workflow of which nothing has to run.
+
+    Raises DeadlineRefusedError if the deadline has come, unless best effort will do.
+    """
+    passed = (datetime.now(wanted.asked.tzinfo) - wanted.asked).total_seconds()
+    if passed < wanted.seconds:
+        found = AcceptedDeadline({}, wanted.seconds, passed, 1.0)
+        return DeadlineAnswer(wanted, found)
+    late = RefusedDeadline(passed + KNOWN_SECONDS)
+    return _refused(wanted, late, RunPromise(0.0, 0.0)).answer
 
 
 def _refused(wanted: WantedDeadline, found: RefusedDeadline, effort: RunPromise) -> RunPromised:

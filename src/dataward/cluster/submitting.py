@@ -29,7 +29,7 @@ from dataward.cluster.exchange import NewRun
 from dataward.cluster.finding_inputs import Inputs, LocalInput, as_one_file
 from dataward.cluster.known_outcomes import Skipping, known_outcomes
 from dataward.cluster.outcome_keys import KnownOutcome, unpacked_outcome
-from dataward.cluster.promise_wanted import plan_of, promise_for, promises_of
+from dataward.cluster.promise_wanted import answer_if_known, plan_of, promise_for, promises_of
 from dataward.cluster.run_here import runner_settings_of, strategy_of
 from dataward.cluster.visitor import ClusterError, Visitor
 from dataward.errors import SettingError
@@ -157,7 +157,9 @@ class Submitter:
         }
         await self._upload(uploads)
         promise, promises, answer = None, None, None
-        if self._request.deadline is not None and remaining is not None:
+        if self._request.deadline is not None and remaining is None:
+            answer = answer_if_known(self._request.deadline)
+        elif self._request.deadline is not None and remaining is not None:
             known = estimated_from(remaining, self._timed(skipping))
             promised = await promise_for(
                 self._visitor, known, orders.placed, self._request.deadline

@@ -27,6 +27,7 @@ from dataward.live.credentials import Role
 from dataward.live.peer_client import BROKEN, PeerClient
 from dataward.model.ids import NodeId
 from dataward.model.members import ClusterRun, Member
+from dataward.model.states import RunState
 from dataward.model.workflow import TaskId
 
 T = TypeVar("T")
@@ -38,6 +39,10 @@ LOOKS_MAX = 5_000  # tasks asked after at a time
 
 class ClusterError(DatawardError):
     """No host of the cluster can be reached, or one refuses what was asked."""
+
+
+class ClusterSilentError(ClusterError):
+    """No node can be reached, or none can reach the store: that may pass."""
 
 
 class Visitor:
@@ -128,6 +133,8 @@ class Visitor:
     async def remove(self, name: str, tasks: Sequence[TaskId]) -> tuple[RemovedTask, ...]:
         """Remove tasks; a keeper of the run that is up does it."""
         facts = await self.run(name)
+        if facts.run.state is not RunState.RUNNING:
+            raise ClusterError(f"{name} is {facts.run.state.value} already; no task was removed")
         await self.cluster()
         problem: ClusterError | None = None
         for keeper in facts.run.keepers:
@@ -195,21 +202,27 @@ class Visitor:
                 "no address of a node is known; start one, or give --contact HOST:PORT"
             )
         problems: list[str] = []
+        waiting = ""  # why a node that answers cannot do what is asked
         for address in addresses:
             try:
                 status, content = await self._exchange(method, address, path, body, answer_seconds)
+            except aiohttp.ClientConnectorCertificateError:
+                problems.append(f"{address}: it is not a node of {self._access.cluster!r}")
+                continue
             except BROKEN as error:
                 problems.append(f"{address}: {str(error) or type(error).__name__}")
                 continue
             if status in (502, 503):
-                problems.append(f"{address}: {content.decode(errors='replace')[:200]}")
+                waiting = content.decode(errors="replace")[:200]
                 continue
             if node is None and addresses[0] != address:
                 self._contacts = list(dict.fromkeys([address, *self._contacts]))
             if status >= 400:
                 raise ClusterError(content.decode(errors="replace")[:300])
             return _read(content, kind)
-        raise ClusterError(f"no node answers ({'; '.join(problems[:3])})")
+        if waiting:
+            raise ClusterSilentError(f"no node can answer now: {waiting}")
+        raise ClusterSilentError(f"no node answers ({'; '.join(problems[:3])})")
 
     async def _exchange(
         self, method: str, address: str, path: str, body: Any, answer_seconds: float

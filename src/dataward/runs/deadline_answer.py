@@ -64,10 +64,11 @@ class DeadlineAnswer:
                 "sure": found.sure,
             }
         elif not found.unknown:
-            earliest = moment_after(asked, found.earliest)
+            is_found = found.earliest < inf
+            earliest = moment_after(asked, found.earliest) if is_found else None
             told |= {
-                "earliest": earliest.isoformat(),
-                "earliest_seconds": found.earliest,
+                "earliest": earliest.isoformat() if earliest else None,
+                "earliest_seconds": found.earliest if is_found else None,
                 "critical_path_seconds": found.path_seconds or None,
             }
         return told | {"unknown_types": list(getattr(found, "unknown", ()))}

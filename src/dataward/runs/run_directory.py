@@ -64,6 +64,8 @@ class RunFacts(msgspec.Struct):
     pid: int = 0
     place: str = ""  # the absolute path of the file it came from
     removed: int = 0
+    cluster_run: str = ""  # its name there, if it was brought here from a cluster
+    untold: int = 0  # complete tasks of which only nodes know that were not up then
 
 
 @dataclass(frozen=True, slots=True)
