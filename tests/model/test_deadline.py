@@ -131,3 +131,9 @@ def test_a_duration_as_it_is_shown_can_be_asked_for(seconds: float) -> None:
 
     assert rounded >= seconds
     assert seconds_until(show_seconds(rounded)) == rounded
+
+
+def test_a_deadline_that_was_read_before_stays_though_it_has_passed_meanwhile() -> None:
+    read = wanted_deadline("0.001s", False, NOW)
+
+    assert wanted_deadline(read, False, NOW + timedelta(seconds=1)) is read

@@ -66,7 +66,8 @@ class RunRequest:
     track_programs: bool = False
     strategy: str | Strategy = DEFAULT  # or "best": the simulator is asked first
     settings: Sequence[str] = ()  # as "name=value"
-    deadline: str | float | datetime | None = None  # text as of --deadline, or seconds
+    # Text as of --deadline, or seconds.
+    deadline: str | float | datetime | WantedDeadline | None = None
     best_effort: bool = False
 
 

@@ -142,7 +142,7 @@ def run_command(
         track_programs=track_programs,
         strategy=strategy,
         settings=set_ or (),
-        deadline=wanted.at if wanted is not None else None,
+        deadline=wanted,
         best_effort=best_effort,
     )
     check_spares(file, events)

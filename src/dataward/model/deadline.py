@@ -37,12 +37,14 @@ class WantedDeadline:
 
 
 def wanted_deadline(
-    deadline: str | float | datetime | None, best_effort: bool, now: datetime
+    deadline: str | float | datetime | WantedDeadline | None, best_effort: bool, now: datetime
 ) -> WantedDeadline | None:
     """The deadline that somebody gave as text, in seconds or as a moment; None if nobody did.
 
-    Raises SettingError.
+    One that was read already stays as it is, also if it has passed since. Raises SettingError.
     """
+    if isinstance(deadline, WantedDeadline):
+        return deadline
     if deadline is None:
         if best_effort:
             raise SettingError("--best-effort says what to do if a --deadline cannot be promised")
