@@ -338,7 +338,7 @@ class FakeWorld:
 
     @cached_property
     def placer(self) -> Placer:
-        return Placer(self.world, self.client, self.homes)
+        return Placer(self.world, self.client, self.homes, self.settings.shuns_dead)
 
     @cached_property
     def committer(self) -> Committer:

@@ -5,7 +5,17 @@ import pytest
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, TaskPlaced
 from dataward.model.messages import WorkQueued
-from dataward.model.operations import Begin, Copy, Delivered, Enqueue, Join, Look, Release, Submit
+from dataward.model.operations import (
+    Begin,
+    Copy,
+    Delivered,
+    Enqueue,
+    Join,
+    LetGo,
+    Look,
+    Release,
+    Submit,
+)
 from dataward.model.states import TaskState
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -151,3 +161,58 @@ def test_nodes_to_avoid_get_nothing() -> None:
 
     (enqueue,) = world.asked(Enqueue)
     assert enqueue.node != "n1"
+
+
+# --- a node that is dead -------------------------------------------------------------------------
+
+
+def with_a_dead_node(*, shuns_dead: bool) -> FakeWorld:
+    """n1's lease has run out, and nobody has taken over its tasks yet; n0 and n2 are up."""
+    world = FakeWorld(shuns_dead=shuns_dead)
+    world.have(Join("n0", 1, 1e9), Join("n1", 7, 5.0), Join("n2", 1, 1e9))
+    world.have(Enqueue("n1", (a_queue_entry("old"),)))
+    world.pass_time(6.0)
+    return world
+
+
+def test_what_becomes_ready_does_not_wait_at_a_dead_node() -> None:
+    world = with_a_dead_node(shuns_dead=True)
+
+    world.do(world.placer.place([ready("t", "n1"), ready("u", "n2")], Occasion.READY))
+
+    assert world.queue_of("n1") == ["old"]
+    assert [*world.queue_of("n0"), *world.queue_of("n2")].count("t") == 1
+    assert "u" in world.queue_of("n2")
+    moved = [placed for placed in world.told(TaskPlaced) if placed.task == "t"]
+    assert [placed.occasion for placed in moved] == [Occasion.READY, Occasion.ORPHANED]
+
+
+def test_it_is_in_a_living_nodes_queue_before_it_leaves_the_dead_ones() -> None:
+    world = with_a_dead_node(shuns_dead=True)
+
+    world.do(world.placer.place([ready("t", "n1")], Occasion.READY))
+
+    told = [op for op in world.log if isinstance(op, Enqueue | LetGo)]
+    assert [type(op) for op in told] == [Enqueue, Enqueue, LetGo]
+    assert told[-1] == LetGo("n1", 7, (("t", -1),))
+
+
+def test_if_all_others_are_dead_it_waits_for_a_patrol() -> None:
+    world = FakeWorld(nodes=2, shuns_dead=True)
+    world.have(Join("n1", 7, 5.0))
+    world.pass_time(6.0)
+    world.world.nodes.become(["n1"])  # this node leaves
+
+    world.do(world.placer.place([ready("t", "n1")], Occasion.READY))
+
+    assert world.queue_of("n1") == ["t"]
+    assert not world.asked(LetGo)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_other_strategies_and_nodes_that_have_not_joined_get_it_all_the_same(joined: bool) -> None:
+    world = with_a_dead_node(shuns_dead=False) if joined else FakeWorld(shuns_dead=True)
+
+    world.do(world.placer.place([ready("t", "n1")], Occasion.READY))
+
+    assert "t" in world.queue_of("n1")

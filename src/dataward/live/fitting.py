@@ -22,7 +22,7 @@ _NOBODY_ELSE = (
     "there is only one node, which can give work to no other and moves no files; "
     "use --nodes 2 or more"
 )
-_MEANINGLESS = {"lease_seconds": _NO_LEASES}
+_MEANINGLESS = {"lease_seconds": _NO_LEASES, "shuns_dead": _NO_LEASES}
 _OF_SEVERAL = {
     "backups_max", "give_way_share", "idle_staging", "safe_bytes_per_second", "safe_seconds",
 }  # fmt: skip

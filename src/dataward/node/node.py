@@ -56,7 +56,7 @@ class Node:
         homes = Homes(
             world.node, world.nodes, world.random, store, rules.home, state.queue, state.learned
         )
-        self._placer = placer = Placer(world, store, homes)
+        self._placer = placer = Placer(world, store, homes, settings.shuns_dead)
         self._depot = depot = Depot(world, settings, store, state.outbox)
         self._serving = Serving(world, settings, depot.__contains__, depot.relays)
         depot.watch(self._serving)

@@ -41,6 +41,7 @@ class NodeSettings:
     ask_again_seconds: float = 10.0  # ours: pauses in which a node that wants a file says so again
     safe_bytes_per_second: float = 0.0  # ours: outputs of at most this for each second of the run
     safe_seconds: float = 10.0  # ours: and of runs at least as long are copied to another node
+    shuns_dead: bool = False  # ours: on, what becomes ready does not wait in a dead node's queue
     caching: bool = True  # off: what was fetched for a task goes when no task reads it any more
     inputs_from_origin: bool = False  # on: workflow inputs come from the origin, not other nodes
     fetch_rounds: int = 3  # ours: tries at every copy before a file counts as lost

@@ -110,6 +110,7 @@ DATAWARD = Strategy(
         uploads_max=1,
         quickest_source=True,
         safe_bytes_per_second=1e6,
+        shuns_dead=True,
     ),
     home=AdageHome(),
     order=TakeOrder.REPLICAS_TOO,
