@@ -867,6 +867,20 @@ def test_who_said_that_it_is_idle_is_offered_what_waits_at_once() -> None:
     assert place.sent(Offer)[offers][0] == "n42"
 
 
+def test_who_said_that_it_is_idle_has_to_wait_where_nobody_knows_how_long_tasks_run() -> None:
+    place = Place(neighbours=1)
+    place.runs()
+    place.waits("a")
+    place.moves()
+    place.pass_time(20.0)
+    offers = len(place.sent(Offer))
+
+    place.mover.on_message(Ask("n42", 1))
+    place.pass_time(0.1)
+
+    assert len(place.sent(Offer)) == offers
+
+
 def test_an_idle_node_says_so_ever_more_rarely_until_it_has_something() -> None:
     place = Place()
     place.state.queue.hungry.set()

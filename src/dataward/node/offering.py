@@ -176,10 +176,20 @@ class OfferMover:
             self._bidding.answer(message)
         elif isinstance(message, Bid):
             self._bidding.on_bid(message)
-        elif isinstance(message, Ask):
+        elif isinstance(message, Ask) and not self._only_guesses():
             self._bidding.volunteers(message.node)
             self._news.set()
             self._doubler.offer_again()
+
+    def _only_guesses(self) -> bool:
+        """Whether nobody knows how long any of the tasks here will run.
+
+        Then idle nodes are not given them at once: before their own tasks were ready, they took
+        such that ran for hours.
+        """
+        state = self.parts.state
+        here = [*(a.entry for a in state.attempts.under_way()), *state.queue.most_urgent(1)]
+        return all(entry.spread == inf for entry in here)
 
     def loose_ends(self) -> dict[str, int]:
         return {"offers under way": self._bidding.under_way}
