@@ -28,7 +28,7 @@ from dataward.node.volunteering import Volunteer
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
 LATE_SECONDS = 5.0
-LATE_RUN_SHARE = 0.1  # of the run so far: so late may tasks start though all goes as planned
+LATE_RUN_SHARE = 0.25  # of the run so far: so late may tasks start though all goes as planned
 NEWCOMER_TASKS_MAX = 64  # in one offer, while there are newcomers: they have nothing
 LEAST_GAIN_SECONDS = 0.5  # for less, no task moves: that is what asking and moving may take
 
