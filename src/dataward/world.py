@@ -313,6 +313,13 @@ class Runner(Protocol):
         """
         ...
 
+    async def trial(self) -> float:
+        """How many seconds a small computation takes here now, however busy the cores are.
+
+        It is the same one each time, so it takes longer while the machine is slower.
+        """
+        ...
+
     def taken_seconds(self) -> Sequence[float]:
         """For how long others have had cores of this node, one number for each of these cores."""
         ...

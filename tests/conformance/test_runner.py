@@ -170,6 +170,20 @@ def test_a_task_that_needs_more_cores_than_there_are_runs_all_the_same(bench):
 # --- cancelling ----------------------------------------------------------------------------------
 
 
+def test_a_trial_waits_for_no_core(bench):
+    async def main() -> float:
+        stays = start(bench, bench.task("t", stays=True))
+        await bench.begun("t")
+        seconds = await bench.runner.trial()
+        assert stays.has_begun
+        assert not stays.fiber.done()
+        await bench.let_go("t")
+        await stays.fiber.join()
+        return seconds
+
+    assert bench.run(main()) > 0
+
+
 def test_cancelling_ends_the_execution_and_frees_the_core(bench):
     async def main():
         cancelled = start(bench, bench.task("t", stays=True))

@@ -258,6 +258,8 @@ class FakeRunner:
         self.misses: set[str] = set()  # tasks whose inputs go while they wait for their turn
         self.seconds: dict[str, float] = {}  # how long tasks say that they took; else 1 s
         self.taken: list[float] = []  # for how long others have had cores
+        self.slowness = 1.0  # how many times as long trials take
+        self.trials: list[float] = []  # when there was one
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         self.given.append(task.id)
@@ -269,6 +271,10 @@ class FakeRunner:
         self.ended.append(task.id)
         error = self.fails.get(task.id, "")
         return RunResult(self._kernel.now(), error, wall_seconds=self.seconds.get(task.id, 1.0))
+
+    async def trial(self) -> float:
+        self.trials.append(self._kernel.now())
+        return 0.001 * self.slowness
 
     def taken_seconds(self) -> list[float]:
         return self.taken

@@ -1,8 +1,10 @@
 """A node that is behind offers what waits and what runs late; whoever would be sooner gets it."""
 
+from collections.abc import Collection
 from math import inf
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,18 +170,27 @@ class Place(FakeWorld):
         for loop in self.mover.loops():
             self.start(loop)
 
-    def waits(self, *tasks: str, spread: float = inf) -> None:
+    def waits(self, *tasks: str, spread: float = inf, latest_start: float = 1000.0) -> None:
         """These tasks wait here, each of ten seconds as far as is known."""
         specs = [a_task(task, estimated_seconds=10.0, estimated_spread=spread) for task in tasks]
         self.hold(*specs)
         for number, spec in enumerate(specs):
-            self.state.queue.put(a_queue_entry(spec.id, float(number), seconds=10.0, spread=spread))
+            priority = latest_start + number
+            self.state.queue.put(a_queue_entry(spec.id, priority, seconds=10.0, spread=spread))
 
-    def runs(self, task: str = "runs", spread: float = inf, seconds: float = 10.0) -> None:
+    def runs(
+        self,
+        task: str = "runs",
+        spread: float = inf,
+        seconds: float = 10.0,
+        *,
+        replica: bool = False,
+    ) -> None:
         """This task runs here, and does not end."""
         spec = a_task(task, estimated_seconds=seconds, estimated_spread=spread, backups_max=1)
         self.hold(spec)
         entry = a_queue_entry(task, seconds=seconds, spread=spread)
+        entry = msgspec.structs.replace(entry, replica=replica)
         self.state.attempts.begin(entry, self.kernel.spawn(self.wait_for_ever()))
         self.state.attempts.begun(spec.id, f"n0.1.{len(self.state.attempts)}")
         self.state.attempts.stage(spec.id)
@@ -232,7 +243,7 @@ def test_an_offer_says_who_offers_and_what_others_must_know_of_the_task() -> Non
     place.moves()
 
     assert sorted(place.sent(Offer)) == [
-        (node, Offer("n0", 1, (OfferedTask("a", 0.0, 10.0, inf, "", ()),)))
+        (node, Offer("n0", 1, (OfferedTask("a", 1000.0, 10.0, inf, "", ()),)))
         for node in ("n1", "n2", "n3")
     ]
 
@@ -787,7 +798,7 @@ def test_a_node_with_two_cores_has_two_places_and_shares_what_waits_among_them()
     assert [(bid.places, bid.times[0][0]) for _, bid in place.sent(Bid)] == [(2, 0.0), (2, 5.0)]
 
 
-@pytest.mark.parametrize(("priority", "start"), [(1.0, 20.0), (-1.0, 0.0)])
+@pytest.mark.parametrize(("priority", "start"), [(1001.0, 20.0), (999.0, 0.0)])
 def test_a_task_waits_for_those_in_the_queue_unless_it_is_more_urgent(
     priority: float, start: float
 ) -> None:
@@ -844,8 +855,8 @@ def test_a_node_that_drains_does_not_bid() -> None:
 
 def test_who_said_that_it_is_idle_is_offered_what_waits_at_once() -> None:
     place = Place(nodes=100, neighbours=1)
-    place.runs()
-    place.waits("a")
+    place.runs(spread=0.5)
+    place.waits("a", spread=0.5)
     place.moves()
     place.pass_time(500.0)
     offers = len(place.sent(Offer))
@@ -854,6 +865,20 @@ def test_who_said_that_it_is_idle_is_offered_what_waits_at_once() -> None:
     place.pass_time(0.1)
 
     assert place.sent(Offer)[offers][0] == "n42"
+
+
+def test_who_said_that_it_is_idle_has_to_wait_where_nobody_knows_how_long_tasks_run() -> None:
+    place = Place(neighbours=1)
+    place.runs()
+    place.waits("a")
+    place.moves()
+    place.pass_time(20.0)
+    offers = len(place.sent(Offer))
+
+    place.mover.on_message(Ask("n42", 1))
+    place.pass_time(0.1)
+
+    assert len(place.sent(Offer)) == offers
 
 
 def test_an_idle_node_says_so_ever_more_rarely_until_it_has_something() -> None:
@@ -943,6 +968,20 @@ def test_a_node_whose_cores_others_have_wants_no_uncertain_task_and_asks_for_non
     assert len(place.sent(Ask)) == 3
 
 
+@pytest.mark.parametrize(("latest_start", "offered"), [(68.9, [("a",)]), (69.1, [])])
+def test_what_should_have_started_long_ago_may_move_though_its_node_runs_as_estimated(
+    latest_start: float, offered: list[tuple[str, ...]]
+) -> None:
+    place = Place()
+    place.runs(spread=0.0, seconds=200.0)
+    place.pass_time(100.0)
+    place.waits("a", spread=0.0, latest_start=latest_start)
+
+    place.moves()
+
+    assert place.offered() == offered
+
+
 @pytest.mark.parametrize(("latest_start", "offered"), [(93.9, ("a", "d")), (94.1, ("d",))])
 def test_where_a_displaced_task_has_come_what_would_start_too_late_may_move(
     latest_start: float, offered: tuple[str, ...]
@@ -958,3 +997,28 @@ def test_where_a_displaced_task_has_come_what_would_start_too_late_may_move(
     place.moves()
 
     assert place.offered() == [offered]
+
+
+@pytest.mark.parametrize(("latest_start", "offered"), [(93.9, [("a",)]), (94.1, [])])
+def test_where_a_second_run_has_the_core_what_would_start_too_late_may_move(
+    latest_start: float, offered: list[tuple[str, ...]]
+) -> None:
+    place = Place()
+    place.runs(spread=0.0, seconds=100.0, replica=True)
+    place.waits("a", spread=0.0, latest_start=latest_start)
+
+    place.moves()
+
+    assert place.offered() == offered
+
+
+def test_what_would_start_too_late_moves_for_half_a_second() -> None:
+    planned = a_queue_entry(seconds=100.0, spread=0.0)
+
+    def goes(wait: float, late: Collection[str]) -> dict[str, str]:
+        bids = [a_bid("n1", (0.0, 100.0))]
+        return winners({"t": wait}, bids, [planned], 0.5, late=late)
+
+    assert goes(49.0, late=()) == {}
+    assert goes(49.0, late={"t"}) == goes(0.6, late={"t"}) == {"t": "n1"}
+    assert goes(0.5, late={"t"}) == {}

@@ -167,5 +167,7 @@ class Bidding:
             before += state.queue.load_seconds
         rate = self.parts.world.network.expected_rate(giver) if missing_bytes else None
         staged = state.learned.staging_seconds(missing_bytes, rate)
-        start = max(free_in_seconds + before / cores, staged)
-        return start, start + expected_seconds(entry, state.times)
+        expected = expected_seconds(entry, state.times)
+        lost = (state.pace.slowness - 1) * expected  # as good as a later start
+        start = max(free_in_seconds + before / cores, staged) + lost
+        return start, start + expected

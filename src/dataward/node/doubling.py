@@ -14,12 +14,14 @@ from dataward.model.ids import NodeId
 from dataward.model.messages import Bid
 from dataward.model.operations import QueueEntry, Replicate, Shelf
 from dataward.model.workflow import TaskId
+from dataward.node.attempts import UnderWay
 from dataward.node.bidding import Bidding
 from dataward.node.forecast import late_after_seconds, remaining_seconds
 from dataward.node.mover import NodeParts
 from dataward.world import Flag
 
 LEAST_SECONDS = 0.5  # a task that has run for less is not late
+SOON_SECONDS = 10.0  # a node that is slow may be so no more when a later run would begin
 
 
 def first_to_end(bids: Sequence[Bid]) -> tuple[float, NodeId] | None:
@@ -53,8 +55,12 @@ class Doubler:
     def offer_again(self) -> None:
         """Offer late tasks once more that nobody would end sooner: a node has become idle."""
         if self._helped - self._doubled:
-            self._helped &= self._doubled
-            self.parts.state.attempts.started_one.set()
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Look now for tasks that are late, those that were offered in vain included."""
+        self._helped &= self._doubled
+        self.parts.state.attempts.started_one.set()
 
     def _late_in_seconds(self) -> float | None:
         first = min((late_at for late_at, _ in self._unhelped()), default=None)
@@ -75,23 +81,38 @@ class Doubler:
         ]
 
     def _late_after_seconds(self, entry: QueueEntry) -> float:
-        """A short task is left alone for a while: to ask, and to move its inputs, takes longer."""
-        return max(late_after_seconds(entry, self.parts.state.times), LEAST_SECONDS)
+        """A short task is left alone for a while: to ask, and to move its inputs, takes longer.
+
+        On a node that is slow now, all that runs is late.
+        """
+        state = self.parts.state
+        late = 0.0 if state.pace.is_slow else late_after_seconds(entry, state.times)
+        return max(late, LEAST_SECONDS)
 
     async def _offer(self, entry: QueueEntry) -> None:
         parts = self.parts
-        best = first_to_end(await self.bidding.bids_for([entry]))
+        bids = await self.bidding.bids_for([entry])
+        if parts.state.pace.is_slow:
+            bids = [bid for bid in bids if bid.times[0][0] <= SOON_SECONDS]
+        best = first_to_end(bids)
         attempt = next(
             (a for a in parts.state.attempts.under_way() if a.entry.task == entry.task), None
         )
         if best is None or attempt is None or attempt.started_at is None or attempt.has_run:
             return
-        elapsed = parts.world.kernel.now() - attempt.started_at
-        if best[0] > max(
-            elapsed, remaining_seconds(attempt, parts.world.kernel.now(), parts.state.times)
-        ):
-            return
-        await self._replicate(entry, best[1])
+        if best[0] <= self._left_seconds(attempt):
+            await self._replicate(entry, best[1])
+
+    def _left_seconds(self, attempt: UnderWay) -> float:
+        """In how many seconds a run should end here; a late one, in as long as it has run.
+
+        A node that is slow now is taken to stay so.
+        """
+        state, now = self.parts.state, self.parts.world.kernel.now()
+        remaining = remaining_seconds(attempt, now, state.times)
+        if state.pace.is_slow:
+            return state.pace.slowness * remaining
+        return max(now - (now if attempt.started_at is None else attempt.started_at), remaining)
 
     async def _replicate(self, entry: QueueEntry, node: NodeId) -> None:
         """Have the task run at another node too, if it may."""

@@ -23,10 +23,12 @@ from dataward.node.handing_over import move
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbourhood, Neighbours
 from dataward.node.returning import Returner
+from dataward.node.trials import Trials
 from dataward.node.volunteering import Volunteer
 
 LATE_SHARE = 0.1  # of its estimated run time: for less, no task is moved
 LATE_SECONDS = 5.0
+LATE_RUN_SHARE = 0.25  # of the run so far: so late may tasks start though all goes as planned
 NEWCOMER_TASKS_MAX = 64  # in one offer, while there are newcomers: they have nothing
 LEAST_GAIN_SECONDS = 0.5  # for less, no task moves: that is what asking and moving may take
 
@@ -42,6 +44,7 @@ class Offering:
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
     volunteers: bool = True  # a node with an idle core says so
+    trial_pause_seconds: float = 10.0  # between trials of how fast the machine is; inf: none
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
@@ -67,11 +70,13 @@ def winners(
     offered: Sequence[QueueEntry],
     run_share: float,
     reserved: Mapping[TaskId, Collection[NodeId]] = NOBODY_RESERVED,
+    late: Collection[TaskId] = (),
 ) -> dict[TaskId, NodeId]:
     """Which of the offered tasks go where: each to the node that would start it first.
 
     ``waits`` is how long each would wait here. A task that is not loose was planned with care: it
-    stays unless it would start elsewhere sooner by ``run_share`` of its run time there.
+    stays unless it would start elsewhere sooner by ``run_share`` of its run time there, or is one
+    of the ``late``, which would start too late here for the plan to end in time.
     Tasks choose in this order; no node is given more tasks than it has places. Equal starts go to
     the lowest id. A task in ``reserved`` goes to one of the nodes there, or stays.
     """
@@ -89,7 +94,8 @@ def winners(
         start, end = best.times[number]
         if start == inf:
             continue
-        margin = LEAST_GAIN_SECONDS + (0.0 if is_loose(entry) else run_share * (end - start))
+        is_free = is_loose(entry) or entry.task in late
+        margin = LEAST_GAIN_SECONDS + (0.0 if is_free else run_share * (end - start))
         if start + margin < waits[entry.task]:
             given[entry.task] = best.node
             places[best.node] -= 1
@@ -111,7 +117,12 @@ def may_move(entry: QueueEntry, behind_seconds: float) -> bool:
     As long as all goes as estimated, the plan is followed: to move a long task because of a short
     delay would upset the plans of two nodes.
     """
-    return is_loose(entry) or behind_seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
+    return is_loose(entry) or is_behind(entry, behind_seconds)
+
+
+def is_behind(entry: QueueEntry, seconds: float) -> bool:
+    """Whether so many seconds are a delay for which a task moves."""
+    return seconds > LATE_SECONDS + LATE_SHARE * entry.seconds
 
 
 # --- the node's part -----------------------------------------------------------------------------
@@ -122,7 +133,7 @@ class OfferMover:
     parts: NodeParts
     settings: Offering
     neighbours: Neighbours
-    _is_upset: bool = False  # a displaced task has come here: by the plan, others have the cores
+    _is_upset: bool = False  # a task that was not planned here has come: it has others' cores
 
     def __post_init__(self) -> None:
         world = self.parts.world
@@ -150,18 +161,35 @@ class OfferMover:
             self.parts, self.neighbours, self._company,
             settings.bid_seconds, settings.pause_seconds_max,
         )  # fmt: skip
+        trials = Trials(
+            self.parts, self._company, settings.trial_pause_seconds, self._doubler.look_again
+        )
         loops = [self._relieve(), self._doubler.run()]
-        return [*loops, volunteer.run()] if settings.volunteers else loops
+        if settings.volunteers:
+            loops.append(volunteer.run())
+        if settings.trial_pause_seconds < inf:
+            loops.append(trials.run())
+        return loops
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):
             self._bidding.answer(message)
         elif isinstance(message, Bid):
             self._bidding.on_bid(message)
-        elif isinstance(message, Ask):
+        elif isinstance(message, Ask) and not self._only_guesses():
             self._bidding.volunteers(message.node)
             self._news.set()
             self._doubler.offer_again()
+
+    def _only_guesses(self) -> bool:
+        """Whether nobody knows how long any of the tasks here will run.
+
+        Then idle nodes are not given them at once: before their own tasks were ready, they took
+        such that ran for hours.
+        """
+        state = self.parts.state
+        here = [*(a.entry for a in state.attempts.under_way()), *state.queue.most_urgent(1)]
+        return all(entry.spread == inf for entry in here)
 
     def loose_ends(self) -> dict[str, int]:
         return {"offers under way": self._bidding.under_way}
@@ -209,12 +237,17 @@ class OfferMover:
         last = [entry for entry in state.queue.least_urgent(half) if entry not in first]
         waits = self._waits(staged, first, last)
         under_way = (attempt.entry for attempt in state.attempts.under_way())
-        self._is_upset |= any(entry.displaced for entry in (*under_way, *first, *last))
+        self._is_upset |= any(
+            entry.displaced or entry.replica for entry in (*under_way, *first, *last)
+        )
         behind = self._behind_seconds()
-        movable = {
+        late = {
             entry.task for entry in (*staged, *first, *last)
-            if may_move(entry, max(behind, self._late_seconds(entry, waits[entry.task])))
+            if is_behind(entry, self._late_seconds(entry, waits[entry.task]))
         }  # fmt: skip
+        movable = late | {
+            entry.task for entry in (*staged, *first, *last) if may_move(entry, behind)
+        }
         offered = [
             entry for entry in (*staged, *first, *last)
             if waits[entry.task] > LEAST_GAIN_SECONDS
@@ -225,7 +258,8 @@ class OfferMover:
             return False
         bids = await self._bidding.bids_for(offered, newcomers)
         reserved = {entry.task: newcomers for entry in offered if entry.task not in movable}
-        chosen = winners(waits, bids, offered, self.settings.run_share, reserved)
+        free = late if self._is_upset else ()
+        chosen = winners(waits, bids, offered, self.settings.run_share, reserved, free)
         await move(self.parts, chosen, offered)
         return bool(chosen)
 
@@ -259,8 +293,11 @@ class OfferMover:
     def _late_seconds(self, entry: QueueEntry, wait_seconds: float) -> float:
         """By how much a task that waits so long would start after the last moment of its plan.
 
+        How long it waits is a forecast that is too long where tasks wait for their inputs. So where
+        only tasks run that were planned here, a task is late only by what has passed already.
         The kernel's time and a task's priority both count from the beginning of the run.
         """
+        now = self.parts.world.kernel.now()
         if not self._is_upset:
-            return 0.0
-        return self.parts.world.kernel.now() + wait_seconds - entry.priority
+            return (1 - LATE_RUN_SHARE) * now - entry.priority
+        return now + wait_seconds - entry.priority

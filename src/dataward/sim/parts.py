@@ -17,6 +17,8 @@ from dataward.sim.sim_machine import SimMachine
 from dataward.sim.truth import Truth
 from dataward.world import DiskFull, InputLost, OnStart, RunResult, StoredFile, TransferFailed
 
+TRIAL_SECONDS = 0.001  # about what a live node takes for one
+
 
 @dataclass
 class Traffic:
@@ -178,6 +180,7 @@ class SimRunner:
 
     def __post_init__(self) -> None:
         self._cores = Slots(self.machine.kernel, self.machine.spec.cores)
+        self._owed_seconds = 0.0  # of a core, for trials: the next task has to wait for that
 
     async def run(self, task: TaskSpec, attempt: AttemptId, on_start: OnStart) -> RunResult:
         cores = min(task.cores, self._cores.total)
@@ -193,14 +196,27 @@ class SimRunner:
     def taken_seconds(self) -> Sequence[float]:
         return ()
 
-    async def _run(self, task: TaskSpec) -> RunResult:
-        started = self.machine.kernel.time
-        left = self.truth.seconds[task.id]
+    async def trial(self) -> float:
+        """If all cores are busy, a task pays for the trial: the next one takes so much longer."""
+        began = self.machine.kernel.time
+        if self._cores.free <= 0:
+            self._owed_seconds += TRIAL_SECONDS
+        await self._compute(TRIAL_SECONDS)
+        return self.machine.kernel.time - began
+
+    async def _compute(self, seconds: float) -> None:
+        """Wait for as long as a machine of speed 1 would need so many seconds for."""
+        left = seconds
         while left > 0:
             speed, began = self.machine.speed, self.machine.kernel.time
             if not await self.machine.speed_changed.wait(left / speed):
                 break
             left -= (self.machine.kernel.time - began) * speed
+
+    async def _run(self, task: TaskSpec) -> RunResult:
+        started = self.machine.kernel.time
+        owed, self._owed_seconds = self._owed_seconds, 0.0
+        await self._compute(self.truth.seconds[task.id] + owed)
         if self.failures.get(task.id, 0) > 0:
             self.failures[task.id] -= 1
             return self._ended(started, exit_code=1, error="the task failed by itself")
