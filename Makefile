@@ -13,6 +13,9 @@ B ?=
 # make mutants M="--rooms stores --count 20" tries some of them.
 M ?=
 
+# Half again as many test workers as cores: many tests wait for processes of their own.
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell n=$$(nproc) && echo $$((n + (n + 1) / 2)))
+
 # What runs as root is run once more as somebody who is not: the rooms that read, write and remove
 # what tasks have made, and the file with the one other test that root cannot run. Left out are long
 # tests that compute or compare contents, and are the same for every user.
