@@ -228,7 +228,7 @@ def test_a_request_goes_first_where_the_data_is_and_then_elsewhere() -> None:
         world.run(10.0)
         submission = world.peers[owner].submissions[number]
         assert submission.state is SubmissionState.ACCEPTED
-        ((node, promise),) = submission.placed().values()
+        ((node, promise, _),) = submission.placed().values()
         nodes.append((node == place, promise.latest_end - promise.latest_start))
 
     assert nodes == [(True, 600.0), (False, 700.0)]
@@ -257,6 +257,7 @@ def test_workflows_are_promised_in_the_midst_of_it() -> None:
     ]
 
     assert len(accepted) >= 4
+    assert any(max(s.allocation.outline.cores, default=1) > 1 for s in accepted)
 
 
 def test_a_group_that_was_just_appointed_is_crowned_before_it_has_seen_a_view() -> None:

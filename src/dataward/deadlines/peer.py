@@ -459,7 +459,7 @@ class Peer:
             return pass_on(group, ask, now) if group is not None else []
         booking = self.role.reserve(ask.key, ask.wanted, now)
         if booking is not None:
-            ref = BookingRef(self.address, booking.number)
+            ref = BookingRef(self.address, booking.number, booking.beside)
             reserved = Reserved(ask.key, ref, booking.promises)
             return [*self._report(now), Send(ask.owner, reserved)]
         if self.link is None:
