@@ -363,6 +363,17 @@ def test_the_owner_of_a_wide_task_knows_all_of_its_slots() -> None:
     assert [submission.placed()[task].beside for task in (0, 1)] == [(1, 2), (1,)]
 
 
+def test_the_widest_sequences_of_a_stage_are_asked_for_first() -> None:
+    bag = outline_of(a_workflow(*((name, 10, "") for name in "abcd")))
+    outline = replace(bag, cores=[1, 2, 1, 3])
+    submission = WorkflowSubmission(1, Allocation(outline, 0.0, 90.0))
+
+    asks = [ask for ask in submission.begin() if isinstance(ask, AskFor)]
+
+    assert [ask.wanted.width for ask in asks] == [3, 2, 1, 1]
+    assert [ask.key.sequence for ask in asks[2:]] == [0, 2]
+
+
 def test_a_piece_of_a_request_has_its_own_cores() -> None:
     piece = WIDE.part(0, 1, Frame(0.0, 90.0), [True])
 

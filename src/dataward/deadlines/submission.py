@@ -187,13 +187,22 @@ class WorkflowSubmission:
         return is_current and all(k.high <= key.low or key.high <= k.low for k in others)
 
     def _ask_stage(self) -> list[SubmissionOrder]:
-        """Ask for the sequences of the stage, as many at a time as may be."""
+        """Ask for the sequences of the stage, as many at a time as may be, the widest first.
+
+        Those of one core find room in what these leave; the other way round, slots of one host
+        would hardly be free together any more.
+        """
         outline = self.allocation.outline
         stage = outline.stages[self.stage]
         self._frames = self._stage_frames()
         self._left |= {sequence: len(outline.sequences[sequence]) for sequence in stage}
         self._waiting = list(reversed(stage))
+        self._waiting.sort(key=self._width)
         return self._ask_more()
+
+    def _width(self, sequence: int) -> int:
+        outline = self.allocation.outline
+        return max(map(outline.width_of, outline.sequences[sequence])) if outline.cores else 1
 
     def _ask_more(self) -> list[SubmissionOrder]:
         """Ask for sequences that wait, so that enough requests of the stage are on their way."""
