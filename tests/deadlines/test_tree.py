@@ -261,9 +261,9 @@ def test_a_peer_that_is_known_to_be_gone_is_replaced_before_it_is_silent_for_lon
 
 
 # 20121: a request that was refused by many leaves came a hundred times to some group; one in ten
-# messages was repeated there, and repetitions of repetitions never came to an end. 20788: a leaf that
-# had just come was below its group's range, which follows from its lowest leaf a period later; so it
-# was sent away in every period, and came again.
+# messages was repeated there, and repetitions of repetitions never came to an end.
+# 20788: a leaf that had just come was below its group's range, which follows from its lowest leaf a
+# period later; so it was sent away in every period, and came again.
 @pytest.mark.parametrize("seed", [*range(40), 20121, 20788])
 def test_all_is_in_order_again_after_chaos(seed: int) -> None:
     chaos(seed)
