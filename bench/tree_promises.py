@@ -1,11 +1,12 @@
 """What the tree of a small cluster promises, beside a plan with all schedules at hand.
 
-    python -m bench.tree_promises [--tasks 30 60 120 200] [--seeds 1]
+    python -m bench.tree_promises [--tasks 30 60 120 200] [--seeds 1] [--cores 1]
 
 The hosts, their trees and the questions are those of a cluster; only the network between them and
 the clock are not: letters arrive at once, and no time passes but by waiting for the clock. For each
 workflow the tree is asked for the deadline that `earliest_promise` finds with all schedules at
-hand, and then for later ones; told is how much later the first is that the tree accepts.
+hand, and then for later ones; told is how much later the first is that the tree accepts. With
+``--cores`` every fourth task, drawn, takes so many cores, and the plan is that of `core_plan`.
 """
 
 import argparse
@@ -14,7 +15,10 @@ import selectors
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from math import inf
+from random import Random
 from typing import Any
+
+import numpy as np
 
 from dataward import generate
 from dataward.cluster.promise_asking import (
@@ -26,6 +30,7 @@ from dataward.cluster.promise_wanted import OVERHEAD_SECONDS
 from dataward.cluster.promise_ways import told_finish
 from dataward.cluster.tree_addresses import address_of
 from dataward.cluster.tree_here import TreeHere
+from dataward.deadlines.core_plan import core_plan, open_work
 from dataward.deadlines.frames import Outline, outline_of
 from dataward.deadlines.promising import NodeSchedule, earliest_promise
 from dataward.live.peer_client import PeerClient
@@ -37,6 +42,7 @@ from dataward.model.workflow import Workflow
 APPLICATIONS = ("montage", "cybershake", "epigenomics", "inspiral", "sipht")
 BEGIN = 1e6  # what the clock shows at first
 HOSTS = ([1], [2], [1, 1], [3], [1, 1, 1], [2, 2], [1, 1, 1, 1])  # the slots of each host
+WIDE_HOSTS = ([2, 2], [4, 4], [2, 2, 2, 2])
 RATIOS = (1.001, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
 
 
@@ -127,6 +133,21 @@ def reserved_outline(workflow: Workflow) -> Outline:
     return outline_of(replace(workflow, runtime_seconds=seconds))
 
 
+def widened(workflow: Workflow, cores: int, seed: int) -> Workflow:
+    """The workflow, in which every fourth task takes so many cores, drawn."""
+    random = Random(seed)
+    drawn = [cores if random.random() < 0.25 else 1 for _ in range(len(workflow))]
+    return replace(workflow, cores=np.array(drawn, dtype=np.int32))
+
+
+def planned_seconds(workflow: Workflow, hosts: Sequence[int]) -> float:
+    """How long the plan takes that a single machine would make, with all schedules at hand."""
+    cores = [NodeSchedule(NodeId(f"n{n}")) for n, slots in enumerate(hosts) for _ in range(slots)]
+    work = open_work(workflow, [True] * len(workflow), LAG_SECONDS)
+    seconds = workflow.runtime_seconds + OVERHEAD_SECONDS
+    return core_plan(work, cores, seconds.tolist(), 0.0).finish
+
+
 def central_seconds(outline: Outline, slots: int) -> float:
     """Within how many seconds the workflow can be promised with all schedules at hand."""
     nodes = [NodeSchedule(NodeId(f"s{slot}"), free_from=BEGIN) for slot in range(slots)]
@@ -166,14 +187,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tasks", type=int, nargs="+", default=[30, 60, 120, 200])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=1)
     given = parser.parse_args()
     for name in APPLICATIONS:
-        for hosts in HOSTS:
+        for hosts in HOSTS if given.cores == 1 else WIDE_HOSTS:
             ratios = []
             for tasks in given.tasks:
                 for seed in range(given.seeds):
-                    outline = reserved_outline(generate(name, tasks, seed=seed))
-                    central = central_seconds(outline, sum(hosts))
+                    workflow = widened(generate(name, tasks, seed=seed), given.cores, seed)
+                    outline = reserved_outline(workflow)
+                    if given.cores == 1:
+                        central = central_seconds(outline, sum(hosts))
+                    else:
+                        central = planned_seconds(workflow, hosts)
                     ratios.append(first_accepted(outline, hosts, central))
             slots = "+".join(map(str, hosts))
             print(f"{name}, slots {slots}: {' '.join(f'{r:.3f}' for r in ratios)}", flush=True)

@@ -1,7 +1,7 @@
 """Runs with deadlines on clusters of real processes: promised and kept, refused, broken."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,13 +10,13 @@ import pytest
 from cluster.laptops import LaptopCluster, laptop_cluster
 from dataward import write_workflow
 from dataward.cli.watching import facts_as_json, sentence_about
-from dataward.cluster.description import RunPromises, unpacked
+from dataward.cluster.description import PromisedTask, RunPromises, unpacked
 from dataward.cluster.event_tail import events_in
 from dataward.cluster.exchange import PromiseAsked, RunFactsNow
 from dataward.cluster.results import part_of
 from dataward.cluster.tree_mail import TreeMail, encoded_tree_mail
 from dataward.cluster.visitor import ClusterError, Visitor
-from dataward.errors import DeadlineRefusedError
+from dataward.errors import DeadlineRefusedError, SettingError
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.deadline import WantedDeadline
 from dataward.model.events import FinishPromised
@@ -50,6 +50,13 @@ def places_of(cluster: LaptopCluster, run: str) -> list[Path]:
     depots = [cluster.path / "depots" / node for node in cluster.nodes]
     runs = [depot / "runs" for depot in depots]
     return [*depots, *runs, *(path / run for path in runs)]
+
+
+def promises_of(cluster: LaptopCluster, run: ClusterRun) -> Sequence[PromisedTask]:
+    assert run.promise is not None
+    part = run.promise.part
+    content = cluster.ask(lambda visitor: part_of(visitor, run, part))
+    return unpacked(content, RunPromises).tasks
 
 
 def asked(cluster: LaptopCluster, run: str) -> RunFactsNow:
@@ -252,6 +259,41 @@ def test_promises_survive_a_restart_of_their_host(lone: LaptopCluster, tmp_path:
     assert facts_as_json(ended)["promise"]["kept"] is True
 
 
+# --- two hosts of two slots ----------------------------------------------------------------------
+
+
+def wide_tasks(path: Path, cores: int) -> Path:
+    """Three tasks of so many cores, one of one core, and one that waits for all of them."""
+    wf = WorkflowBuilder("wide")
+    files = [f"wide-{number}" for number in range(4)]
+    for number, file in enumerate(files):
+        line = f"echo {file} > {file}"
+        width = cores if number else 1
+        wf.command(line, id=f"t{number}", outputs=[file], runtime_seconds=1.0, cores=width)
+    wf.command("cat {inputs} > all", id="all", inputs=files, outputs=["all"], runtime_seconds=0.1)
+    write_workflow(wf.build(), path)
+    return path
+
+
+def test_tasks_of_several_cores_are_promised_in_slots_of_one_host(tmp_path: Path) -> None:
+    with laptop_cluster(tmp_path / "lab", nodes=2, slots=2) as cluster:
+        workflow = wide_tasks(tmp_path / "w.json", cores=2)
+        submitted = cluster.submit(workflow, deadline=within(600.0), fresh=True)
+        slots = {
+            one.id: sorted((one.slot, *one.beside)) for one in promises_of(cluster, submitted.run)
+        }
+        ended = cluster.wait(submitted.run.name)
+        with pytest.raises(SettingError, match="needs 3 cores, but no node has more than 2"):
+            cluster.submit(
+                wide_tasks(tmp_path / "x.json", cores=3), deadline=within(600.0), fresh=True
+            )
+
+    assert [slots[task] for task in ("t1", "t2", "t3")] == [[0, 1]] * 3
+    assert [len(slots[task]) for task in ("t0", "all")] == [1, 1]
+    assert ended.run.state is RunState.COMPLETE
+    assert facts_as_json(ended)["promise"]["kept"] is True
+
+
 # --- a host that is lost -------------------------------------------------------------------------
 
 
@@ -269,10 +311,7 @@ def changes(cluster: LaptopCluster, run: str) -> list[FinishPromised]:
 
 def promised_by(cluster: LaptopCluster, run: ClusterRun) -> dict[str, NodeId]:
     """Which host has promised each task."""
-    assert run.promise is not None
-    part = run.promise.part
-    content = cluster.ask(lambda visitor: part_of(visitor, run, part))
-    return {one.id: one.node for one in unpacked(content, RunPromises).tasks}
+    return {one.id: one.node for one in promises_of(cluster, run)}
 
 
 @pytest.mark.parametrize(("seconds", "is_broken"), [(400.0, False), (110.0, True)])

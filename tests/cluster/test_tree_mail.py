@@ -70,6 +70,14 @@ def test_requests_tell_where_their_data_is() -> None:
     assert read.wanted.staging[0].missing(3) == 1.0
 
 
+def test_bookings_of_several_slots_are_read_as_they_were_written() -> None:
+    reserved = Reserved(KEY, BookingRef(1, 1, (2, 3)), [Promise(1.0, 2.0), Promise(2.0, 3.0)])
+
+    content = encoded_tree_mail(TreeMail(NodeId("a"), 1.0, (letter(2, reserved),)))
+
+    assert decoded_tree_mail(content)[1] == [(2, reserved)]
+
+
 BAD = {
     "nothing": b"",
     "no mail": msgspec.msgpack.encode("hello"),
@@ -119,6 +127,20 @@ BAD = {
                     ),
                 ),
             ),
+        )
+    ),
+    "cores of other tasks": encoded_tree_mail(
+        TreeMail(
+            NodeId("a"),
+            1.0,
+            (letter(2, HoleRequest(KEY, 1, WANTED._replace(cores=[2]), None, None, True, 3)),),
+        )
+    ),
+    "no cores": encoded_tree_mail(
+        TreeMail(
+            NodeId("a"),
+            1.0,
+            (letter(2, HoleRequest(KEY, 1, WANTED._replace(cores=[0, 1]), None, None, True, 3)),),
         )
     ),
     "too few promises": encoded_tree_mail(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 
 import pytest
 
@@ -17,8 +18,11 @@ from bench.tree_promises import (
 )
 from dataward import generate
 from dataward.cluster.promise_asking import PromiseAsking, whole_workflow
+from dataward.deadlines.frames import outline_of
+from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.members import Member
+from dataward.model.workflow import Workflow
 
 
 @pytest.mark.parametrize("hosts", [[1], [2], [1, 1]], ids=str)
@@ -38,6 +42,48 @@ def test_a_wide_stage_is_promised_on_few_slots(hosts: Sequence[int]) -> None:
                 peer.role.check_invariants(began)
 
     in_a_tree(hosts, work)
+
+
+def test_tasks_of_two_cores_are_promised_in_two_slots_of_one_host() -> None:
+    outline = outline_of(a_bag(3, cores=2))
+
+    async def work(client: OneProcess, clock: Callable[[], float]) -> None:
+        asking = PromiseAsking(client.trees[NodeId("n0")])
+        peers = [peer for tree in client.trees.values() for peer in tree.peers.values()]
+        found = await asking.ask(whole_workflow(outline, clock(), clock() + 130.0), {})
+
+        assert found is not None
+        assert {one.node for one in found.tasks.values()} == {"n0", "n1"}
+        assert all(sorted((one.slot, *one.beside)) == [0, 1] for one in found.tasks.values())
+        assert sum(len(peer.role.queue) for peer in peers) == 6
+        for peer in peers:
+            peer.role.check_invariants(clock())
+        assert await asking.ask(whole_workflow(outline, clock(), clock() + 130.0), {}) is None
+        asking.withdraw(found)
+        await asyncio.sleep(5.0)
+        assert not any(peer.role.queue or peer.role.lent for peer in peers)
+
+    in_a_tree([2, 2, 1], work)
+
+
+def test_a_task_of_more_cores_than_any_host_has_is_never_promised() -> None:
+    outline = outline_of(a_bag(1, cores=3))
+
+    async def work(client: OneProcess, clock: Callable[[], float]) -> None:
+        asking = PromiseAsking(client.trees[NodeId("n0")])
+        question = whole_workflow(outline, clock(), clock() + 1000.0)
+
+        assert await asking.ask(question, {}) is None
+        assert await asking.earliest(question, {}) == (inf, None)
+
+    in_a_tree([2, 2], work)
+
+
+def a_bag(count: int, cores: int) -> Workflow:
+    builder = WorkflowBuilder()
+    for number in range(count):
+        builder.task(f"t{number}", runtime_seconds=50.0, cores=cores)
+    return builder.build()
 
 
 @pytest.mark.parametrize("hosts", [[1], [2], [1, 1], [3], [2, 2]], ids=str)

@@ -38,6 +38,12 @@ def test_a_task_may_start_when_what_is_complete_is_known_to_all() -> None:
     assert rest.outline.minimum_length_seconds == 25.0
 
 
+def test_what_is_asked_for_anew_takes_as_many_cores_as_before() -> None:
+    rest = rest_of_workflow(WORK, PARENTS, {}, {2, 3}, 40.0, 105.0, cores=[1, 1, 4, 1])
+
+    assert [rest.outline.width_of(task) for task in (2, 3)] == [4, 1]
+
+
 def test_tasks_are_overtaken_that_cannot_start_in_time_after_a_late_one() -> None:
     parents = [[], [0], [1], [0], []]
     promises = {

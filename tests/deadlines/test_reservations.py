@@ -1,13 +1,17 @@
 """Bookings of one node and submissions of one owner, message by message."""
 
+from dataclasses import replace
+
 from dataward.deadlines.frames import Allocation, outline_of
 from dataward.deadlines.local_schedule import Frame, QueueSlot
 from dataward.deadlines.reservations import (
     EXPIRY_SECONDS,
     Booking,
     ExecutionRole,
+    LentTo,
     WantedBytes,
     WantedSlots,
+    as_mates,
 )
 from dataward.deadlines.submission import (
     AskFor,
@@ -82,6 +86,88 @@ def test_a_confirmed_booking_is_freed_when_its_time_is_over() -> None:
 
     assert not role.expire(2000.0)
     assert role.expire(2000.1)
+
+
+# --- slots of one host ---------------------------------------------------------------------------
+
+
+def a_host(slots: int) -> list[ExecutionRole]:
+    roles = [ExecutionRole() for _ in range(slots)]
+    as_mates(roles)
+    return roles
+
+
+def checked(roles: list[ExecutionRole]) -> list[int]:
+    """How many slots each queue has; what they promise is in order."""
+    for role in roles:
+        role.check_invariants(0.0)
+    return [len(role.queue) for role in roles]
+
+
+WIDE = WantedSlots([60.0, 100.0], Frame(0.0, 400.0), [False, False], cores=[1, 2])
+
+
+def test_a_task_of_two_cores_has_the_same_time_in_two_slots() -> None:
+    roles = a_host(3)
+
+    booking = roles[1].reserve("r", WIDE, 0.0)
+
+    assert booking is not None
+    assert booking.beside == (0,)
+    assert checked(roles) == [1, 2, 0]
+    assert roles[0].queue == [QueueSlot(400.0, 100.0, (LentTo(1, "r"), 1))]
+    assert roles[1].queue[1] == QueueSlot(400.0, 100.0, ("r", 1))
+
+
+def test_a_host_with_fewer_slots_than_cores_refuses_and_keeps_nothing() -> None:
+    roles = a_host(2)
+
+    assert roles[0].reserve("r", WIDE._replace(cores=[1, 3]), 0.0) is None
+    assert checked(roles) == [0, 0]
+
+
+def test_all_slots_of_a_task_are_reserved_or_none() -> None:
+    roles = a_host(2)
+    assert roles[1].reserve("other", LONG._replace(frame=Frame(0.0, 600.0)), 0.0) is not None
+
+    assert roles[0].reserve("r", WIDE, 0.0) is None
+    assert checked(roles) == [0, 1]
+
+
+def test_two_requests_never_get_the_same_time_of_a_mate() -> None:
+    roles = a_host(3)
+    tight = WantedSlots([90.0], Frame(0.0, 100.0), [False], cores=[2])
+
+    assert roles[0].reserve("one", tight, 0.0) is not None
+    assert roles[1].reserve("two", tight, 0.0) is None
+    assert roles[2].reserve("two", tight, 0.0) is None
+    assert roles[1].reserve("three", tight._replace(cores=[1]), 0.0) is None
+    assert roles[2].reserve("three", tight._replace(cores=[1]), 0.0) is not None
+    assert checked(roles) == [1, 1, 1]
+
+
+def test_a_released_booking_frees_all_of_its_slots_and_no_others() -> None:
+    roles = a_host(2)
+    roles[0].reserve("one", WIDE, 0.0)
+    roles[1].reserve("one", WIDE, 0.0)  # the request came to another slot of the host as well
+    assert checked(roles) == [3, 3]
+
+    roles[0].release("one")
+    assert checked(roles) == [1, 2]
+
+    roles[1].release("one")
+    assert checked(roles) == [0, 0]
+    assert not any(role.lent for role in roles)
+
+
+def test_an_expired_booking_frees_all_of_its_slots() -> None:
+    roles = a_host(3)
+    roles[2].reserve("r", WIDE._replace(cores=[2, 3]), 0.0)
+    assert checked(roles) == [2, 1, 2]
+
+    assert roles[2].expire(EXPIRY_SECONDS + 1)
+
+    assert checked(roles) == [0, 0, 0]
 
 
 # --- the owner -----------------------------------------------------------------------------------
@@ -261,3 +347,34 @@ def test_adopted_promises_replace_those_of_the_same_run_and_stay() -> None:
     role.check_invariants(0.0)
     assert role.take(("run", "b")) is not None
     assert role.take(("run", "b")) is None
+
+
+def test_the_owner_of_a_wide_task_knows_all_of_its_slots() -> None:
+    outline = replace(outline_of(a_workflow(("a", 10, ""), ("b", 10, "a"))), cores=[3, 2])
+    submission = WorkflowSubmission(1, Allocation(outline, 0.0, 90.0))
+    (ask,) = submission.begin()
+    assert isinstance(ask, AskFor)
+    assert ask.wanted.cores == [3, 2]
+
+    booking = a_host(3)[0].reserve(ask.key, ask.wanted, 0.0)
+    assert booking is not None
+    submission.on_reserved(ask.key, BookingRef(5, 1, booking.beside), booking.promises)
+
+    assert [submission.placed()[task].beside for task in (0, 1)] == [(1, 2), (1,)]
+
+
+def test_the_widest_sequences_of_a_stage_are_asked_for_first() -> None:
+    bag = outline_of(a_workflow(*((name, 10, "") for name in "abcd")))
+    outline = replace(bag, cores=[1, 2, 1, 3])
+    submission = WorkflowSubmission(1, Allocation(outline, 0.0, 90.0))
+
+    asks = [ask for ask in submission.begin() if isinstance(ask, AskFor)]
+
+    assert [ask.wanted.width for ask in asks] == [3, 2, 1, 1]
+    assert [ask.key.sequence for ask in asks[2:]] == [0, 2]
+
+
+def test_a_piece_of_a_request_has_its_own_cores() -> None:
+    piece = WIDE.part(0, 1, Frame(0.0, 90.0), [True])
+
+    assert (piece.cores, piece.width, WIDE.width) == ([1], 1, 2)

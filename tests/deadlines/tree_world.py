@@ -1,4 +1,7 @@
-"""Peers under a virtual clock, with messages that are lost, late and repeated."""
+"""Peers under a virtual clock, with messages that are lost, late and repeated.
+
+Peers of one host, neighbours by address, serve tasks of several cores together, and go together.
+"""
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -9,14 +12,17 @@ import numpy as np
 
 from dataward.deadlines.frames import Allocation, outline_of
 from dataward.deadlines.group import LEAST, MOST, PERIOD_SECONDS, HostedGroup
+from dataward.deadlines.leaving import goodbyes
+from dataward.deadlines.local_schedule import QueueSlot
 from dataward.deadlines.peer import Peer
-from dataward.deadlines.reservations import ExecutionRole
-from dataward.deadlines.submission import SubmissionState
+from dataward.deadlines.reservations import ExecutionRole, LentTo, as_mates
+from dataward.deadlines.submission import AskKey, SubmissionState, WorkflowSubmission
 from dataward.deadlines.summary import summed
 from dataward.deadlines.tree_messages import Send
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.workflow import Workflow
 
+HOST_SLOTS = (1, 1, 2, 3)
 QUIET_SECONDS = 400.0  # until everything has settled, whatever went wrong before
 
 
@@ -38,6 +44,7 @@ class TreeWorld:
         self.random = Random(seed)
         self.now = 0.0
         self.peers: dict[int, Peer] = {}
+        self.hosts: dict[int, tuple[int, ...]] = {}  # for each peer, the peers of its host
         self.weather = Weather()
         self.workflows = 0
         self._used: set[int] = set()
@@ -48,7 +55,23 @@ class TreeWorld:
         """A peer that joins by way of another one; the first begins the tree."""
         if address is None:  # nobody has the address of one who is gone, and has promised
             address = self.random.choice([a for a in range(1000) if a not in self._used])
+        return self._added(address)
+
+    def add_host(self, slots: int) -> list[Peer]:
+        """A host with so many peers, which serve tasks of several cores together."""
+        wanted = range(slots)
+        starts = [a for a in range(1000) if not any(a + n in self._used for n in wanted)]
+        first = self.random.choice(starts)
+        peers = [self._added(first + n) for n in wanted]
+        as_mates(peer.role for peer in peers)
+        for peer in peers[1:]:
+            peer.role.speed = peers[0].role.speed
+        self.hosts.update({peer.address: tuple(p.address for p in peers) for peer in peers})
+        return peers
+
+    def _added(self, address: int) -> Peer:
         self._used.add(address)
+        self.hosts[address] = (address,)
         contacts = sorted(self.peers)
         role = ExecutionRole(speed=self.random.choice((0.5, 1.0, 2.0)), free_from=self.now)
         peer = Peer(address, Random(self.random.random()), role, orphan_since=self.now)
@@ -61,11 +84,19 @@ class TreeWorld:
         return peer
 
     def crash(self, address: int) -> None:
-        del self.peers[address]
+        """The host of a peer is gone."""
+        for peer in self.hosts[address]:
+            del self.peers[peer]
 
     def leave(self, address: int) -> None:
-        self._send(address, self.peers[address].leave(self.now))
-        del self.peers[address]
+        """The host of a peer leaves on purpose."""
+        leaving = {peer: self.peers[peer] for peer in self.hosts[address]}
+        if len(leaving) == 1:
+            self._send(address, self.peers[address].leave(self.now))
+        else:
+            self._send(address, goodbyes(leaving, self.now))
+        for peer in leaving:
+            del self.peers[peer]
 
     def submit(self, owner: int, workflow: Workflow, deadline: float) -> int:
         self.workflows += 1
@@ -89,7 +120,8 @@ class TreeWorld:
                 self._put(self.now + PERIOD_SECONDS, "tick", target)
             else:
                 self._send(target, peer.receive(message, self.now))
-                peer.role.check_invariants(self.now)
+                for address in self.hosts[target]:
+                    self.peers[address].role.check_invariants(self.now)
         self.now = until
 
     def _send(self, source: int, sends: list[Send]) -> None:
@@ -179,8 +211,9 @@ class TreeWorld:
 
     def check_reservations(self) -> None:
         """Every booking is wanted by its owner; no booking of a living node is missing."""
-        for address, peer in self.peers.items():
+        for peer in self.peers.values():
             peer.role.expire(self.now)
+        for address, peer in self.peers.items():
             peer.role.check_invariants(self.now)
             for key, booking in peer.role.booked.items():
                 owners = [p for p in self.peers.values() if key.workflow in p.submissions]
@@ -189,27 +222,52 @@ class TreeWorld:
                 submission = owners[0].submissions[key.workflow]
                 assert booking.is_confirmed, "an unconfirmed booking has not expired"
                 assert submission.state is SubmissionState.ACCEPTED, "a booking nobody wants"
-                assert submission.bookings[key] == (address, booking.number), (
+                assert submission.bookings[key] == (address, booking.number, booking.beside), (
                     "two nodes are booked for one request"
                 )
         for peer in self.peers.values():
             for submission in peer.accepted:
-                for key, (node, _) in submission.bookings.items():
+                for key, (node, _, _) in submission.bookings.items():
                     tasks = submission.allocation.outline.sequences[key.sequence]
                     end = submission.allocation.latest_ends[tasks[key.high - 1]]
                     if node in self.peers and end >= self.now:
                         assert key in self.peers[node].role.booked, "a promise was forgotten"
+                        self._check_wide(submission, key, self.peers[node].role)
+
+    def _check_wide(self, submission: WorkflowSubmission, key: AskKey, role: ExecutionRole) -> None:
+        """Each task of a booking has its time in as many slots of the host as it has cores."""
+        outline, booking = submission.allocation.outline, role.booked[key]
+        for place, task in enumerate(outline.sequences[key.sequence][key.low : key.high]):
+            start, end = booking.promises[place]
+            lent = LentTo(role.slot, key)
+            wanted = {(role.slot, QueueSlot(end, end - start, (key, place)))}
+            for number in booking.beside[: outline.width_of(task) - 1]:
+                wanted.add((number, QueueSlot(end, end - start, (lent, place))))
+            roles = {role.slot: role, **role.mates}
+            found = [
+                (number, slot)
+                for number, one in roles.items()
+                for slot in one.queue
+                if slot.task in ((key, place), (lent, place))
+            ]
+            assert len(found) == len(wanted) == outline.width_of(task), "not one slot for each core"
+            assert {(number, slot.task) for number, slot in found} == {
+                (number, slot.task) for number, slot in wanted
+            }
+            assert len({slot.deadline for _, slot in found}) == 1, "slots at different times"
 
 
-def a_small_workflow(random: Random) -> Workflow:
-    """A chain, a fork-join or a bag, of tasks of a few minutes."""
+def a_small_workflow(random: Random, widest: int = 1) -> Workflow:
+    """A chain, a fork-join or a bag, of tasks of a few minutes, of so many cores at most."""
     builder = WorkflowBuilder()
     kind, count = random.choice(("chain", "fork", "bag")), random.randint(1, 5)
     for place in range(count):
         after = [f"t{place - 1}"] if kind == "chain" and place else []
         if kind == "fork" and place:
             after = ["t0"] if place < count - 1 or count < 3 else [f"t{p}" for p in range(1, place)]
-        builder.task(f"t{place}", runtime_seconds=random.uniform(60, 400), after=after)
+        seconds = random.uniform(60, 400)
+        cores = random.randint(1, widest)
+        builder.task(f"t{place}", runtime_seconds=seconds, after=after, cores=cores)
     return builder.build()
 
 
@@ -229,7 +287,7 @@ def chaos(seed: int, rounds: int = 2) -> TreeWorld:
     world = TreeWorld(seed)
     random = world.random
     for _ in range(random.randint(2, 24)):
-        world.add_peer()
+        world.add_host(random.choice(HOST_SLOTS))
         world.run(3 * random.random())
     world.run(30.0)
     for _ in range(rounds):
@@ -247,21 +305,23 @@ def chaos(seed: int, rounds: int = 2) -> TreeWorld:
 def _something_happens(world: TreeWorld) -> None:
     random, living = world.random, sorted(world.peers)
     what = random.choice(("join", "leave", "crash", "crashes", "partition", "submit", "submit"))
+    hosts = sorted({world.hosts[address] for address in living})
     if what == "join":
-        world.add_peer()
-    elif what == "leave" and len(living) > 1:
-        world.leave(random.choice(living))
-    elif what == "crash" and len(living) > 1:
-        world.crash(random.choice(living))
+        world.add_host(random.choice(HOST_SLOTS))
+    elif what == "leave" and len(hosts) > 1:
+        world.leave(random.choice(hosts)[0])
+    elif what == "crash" and len(hosts) > 1:
+        world.crash(random.choice(hosts)[0])
     elif what == "crashes":
-        for address in random.sample(living, len(living) // 3):
-            world.crash(address)
+        for host in random.sample(hosts, len(hosts) // 3):
+            world.crash(host[0])
     elif what == "partition":
-        world.weather.sides = {address: random.randint(0, 1) for address in living}
+        sides = {host: random.randint(0, 1) for host in hosts}
+        world.weather.sides = {address: sides[world.hosts[address]] for address in living}
         world.run(random.choice((2.0, 10.0, 60.0)))
         world.weather.sides = {}
     elif what == "submit":
-        workflow = a_small_workflow(random)
+        workflow = a_small_workflow(random, random.choice((1, 1, 2, 3)))
         loose = random.choice((1.0, 2.0, 5.0))
         deadline = world.now + loose * float(workflow.runtime_seconds.sum())
         world.submit(random.choice(living), workflow, deadline)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from dataward.deadlines.local_schedule import Frame
+from dataward.deadlines.reservations import WantedSlots
 from dataward.live.orders import Limits, Order
 from dataward.live.promised_slots import PromisedSlots, SlotPromise
 from dataward.live.runner_connection import PendingOrder
@@ -125,6 +127,93 @@ def test_wide_orders_take_several_slots(orders: Orders) -> None:
     start = slots.next_start(orders.waiting, [0, 1, 2])
     assert start is not None
     assert start.slots == (1, 2)
+
+
+def test_a_wide_task_starts_in_all_of_its_slots_when_they_are_free(orders: Orders) -> None:
+    slots = PromisedSlots(3, lambda: NOW)
+    promise(slots, "a", ("wide", 0, 90.0, 20.0), ("wide", 2, 90.0, 20.0))
+    wide = orders.add("a", "wide", cores=2)
+
+    start = slots.next_start(orders.waiting, [0, 1, 2])
+
+    assert start is not None
+    assert (start.pending, start.slots) == (wide, (0, 2))
+    slots.started(start)
+    assert not any(role.queue for role in slots.roles)
+
+
+def test_a_wide_task_waits_for_all_of_its_slots_and_shorter_ones_go_before_it(
+    orders: Orders,
+) -> None:
+    slots = PromisedSlots(2, lambda: NOW)
+    promise(slots, "a", ("wide", 0, 90.0, 20.0), ("wide", 1, 90.0, 20.0))
+    promise(slots, "b", ("short", 0, 200.0, 70.0), ("long", 0, 300.0, 71.0))
+    orders.add("a", "wide", cores=2)
+    orders.add("b", "long")
+
+    assert slots.next_start(orders.waiting, [0]) is None  # it would still run at 70
+    short = orders.add("b", "short")
+    start = slots.next_start(orders.waiting, [0])
+
+    assert start is not None
+    assert start.pending is short
+
+
+def test_a_wide_task_does_not_go_before_a_tighter_one_of_either_slot(orders: Orders) -> None:
+    slots = PromisedSlots(2, lambda: NOW)
+    promise(slots, "a", ("wide", 0, 90.0, 20.0), ("wide", 1, 90.0, 20.0))
+    promise(slots, "b", ("tight", 1, 50.0, 45.0))
+    orders.add("a", "wide", cores=2)
+
+    assert slots.next_start(orders.waiting, [0, 1]) is None  # "tight" must start within 5 s
+    tight = orders.add("b", "tight")
+    start = slots.next_start(orders.waiting, [0, 1])
+
+    assert start is not None
+    assert (start.pending, start.slots) == (tight, (1,))
+
+
+def test_slots_of_a_late_wide_task_are_kept_free_for_it(orders: Orders) -> None:
+    slots = PromisedSlots(2, lambda: NOW)
+    promise(slots, "a", ("wide", 0, 10.0, 20.0), ("wide", 1, 10.0, 20.0))
+    promise(slots, "b", ("later", 0, 500.0, 5.0), ("tighter", 0, 5.0, 20.0))
+    wide = orders.add("a", "wide", cores=2)
+    orders.add("b", "later")
+    orders.add("other", "x", 1.0)
+
+    assert slots.next_start(orders.waiting, [0]) is None
+    start = slots.next_start(orders.waiting, [0, 1])
+    assert start is not None
+    assert start.pending is wide
+    tighter = orders.add("b", "tighter")
+    start = slots.next_start(orders.waiting, [0])
+    assert start is not None
+    assert start.pending is tighter
+
+
+def test_a_wide_task_of_which_a_slot_is_no_more_takes_others(orders: Orders) -> None:
+    slots = PromisedSlots(2, lambda: NOW)
+    promise(slots, "a", ("wide", 1, 90.0, 20.0), ("wide", 2, 90.0, 20.0))
+    orders.add("a", "wide", 20.0, cores=2)
+
+    assert slots.next_start(orders.waiting, [1]) is None
+    start = slots.next_start(orders.waiting, [0, 1])
+
+    assert start is not None
+    assert sorted(start.slots) == [0, 1]
+
+
+def test_a_booking_of_several_slots_makes_way_for_the_promises_of_its_run(orders: Orders) -> None:
+    slots = PromisedSlots(2, lambda: NOW)
+    wanted = WantedSlots([20.0], Frame(NOW, NOW + 90.0), [False], cores=[2])
+    assert slots.roles[1].reserve("booked", wanted, NOW) is not None
+    orders.add("other", "x", 80.0)
+    assert slots.next_start(orders.waiting, [0, 1]) is None
+
+    slots.release(lambda booker: booker == "booked")
+    promise(slots, "a", ("wide", 0, 90.0, 20.0), ("wide", 1, 90.0, 20.0))
+
+    assert [len(role.queue) for role in slots.roles] == [1, 1]
 
 
 def test_what_has_begun_here_is_not_queued_again(slots: PromisedSlots, orders: Orders) -> None:

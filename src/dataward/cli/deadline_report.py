@@ -40,7 +40,7 @@ def _check(file: Path, workflow: Workflow) -> None:
     if not workflow.runtime_seconds.min() > 0:
         raise FormatError(str(file), "some tasks have no run time, so nothing can be promised")
     if workflow.cores.max() > 1:
-        raise FormatError(str(file), "a task needs several cores; promises are for one core each")
+        raise FormatError(str(file), "a task needs several cores; simulated nodes have one each")
 
 
 def as_json(

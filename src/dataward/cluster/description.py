@@ -49,7 +49,8 @@ class RunOrders(msgspec.Struct, frozen=True):
 class PromisedTask(msgspec.Struct, frozen=True, array_like=True):
     """A task, the host and the slot that have promised it, and by when it ends.
 
-    Times are by the store's clock; ``seconds`` are reserved for it there.
+    Times are by the store's clock; ``seconds`` are reserved for it there, and in the slots
+    ``beside`` that one if it takes several cores.
     """
 
     id: TaskId
@@ -57,6 +58,7 @@ class PromisedTask(msgspec.Struct, frozen=True, array_like=True):
     slot: int
     deadline: float
     seconds: float
+    beside: tuple[int, ...] = ()
 
 
 class RunPromises(msgspec.Struct, frozen=True):

@@ -114,22 +114,28 @@ class ReadBytes(msgspec.Struct, frozen=True, array_like=True):
 class PromiseAsked(msgspec.Struct, frozen=True):
     """A workflow that should end within so many seconds: who waits for whom, and for how long.
 
-    ``work`` is what to reserve for each task, in seconds at speed 1. Tasks are numbers.
+    ``work`` is what to reserve for each task, in seconds at speed 1, and ``cores`` how many it
+    takes at the same time; without any, one each. Tasks are numbers.
     """
 
     work: tuple[float, ...]
     parents: tuple[tuple[int, ...], ...]
     within_seconds: float
     reads: dict[int, ReadBytes] = {}
+    cores: tuple[int, ...] = ()
 
 
 class PlacedPromise(msgspec.Struct, frozen=True, array_like=True):
-    """A task has been promised: where, by when it ends, and the seconds reserved for it."""
+    """A task has been promised: where, by when it ends, and the seconds reserved for it.
+
+    A task of several cores takes the slots ``beside`` its slot for the same time.
+    """
 
     node: NodeId
     slot: int
     deadline: float  # by the store's clock
     seconds: float
+    beside: tuple[int, ...] = ()
 
 
 class PromiseAnswer(msgspec.Struct, frozen=True):

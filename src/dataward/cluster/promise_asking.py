@@ -158,13 +158,13 @@ class PromiseAsking:
 
     def _placed(self, number: int, submission: WorkflowSubmission) -> Promised | None:
         nodes, found = self._tree.nodes, {}
-        for task, (address, promise) in submission.placed().items():
+        for task, (address, promise, beside) in submission.placed().items():
             node = nodes.get(place_of(address))
             if node is None:  # it has gone in this very moment
                 self._tree.deliver(self._tree.owner.withdraw(number))
                 return None
             seconds = promise.latest_end - promise.latest_start
-            found[task] = PlacedPromise(node, slot_of(address), promise.latest_end, seconds)
+            found[task] = PlacedPromise(node, slot_of(address), promise.latest_end, seconds, beside)
         return Promised(number, found)
 
 

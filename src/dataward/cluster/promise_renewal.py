@@ -21,6 +21,7 @@ from dataward.cluster.description import (
     packed,
 )
 from dataward.cluster.promise_asking import LAG_SECONDS, Promised
+from dataward.cluster.promise_wanted import promised_task
 from dataward.cluster.run_here import HostParts, RunHere
 from dataward.deadlines.frames import Allocation
 from dataward.deadlines.reallocation import overtaken, rest_of_workflow
@@ -190,7 +191,10 @@ class PromiseRenewal:
         now = self._parts.slots_promised.clock()
         tasks = {number[one.id] for one in asked}
         promised = self._by_number(kept)
-        return rest_of_workflow(work, self._parents(), promised, tasks, now, deadline, LAG_SECONDS)
+        cores = [spec.cores for spec in self._specs]
+        return rest_of_workflow(
+            work, self._parents(), promised, tasks, now, deadline, LAG_SECONDS, cores
+        )
 
     def _parents(self) -> list[list[int]]:
         number = self._number
@@ -219,8 +223,7 @@ class PromiseRenewal:
         tasks = list(kept)
         if promised is not None:
             tasks += [
-                PromisedTask(self._specs[task].id, one.node, one.slot, one.deadline, one.seconds)
-                for task, one in promised.tasks.items()
+                promised_task(self._specs[task].id, one) for task, one in promised.tasks.items()
             ]
         is_promised = promised is not None or is_whole or not broken
         finish = max((one.deadline for one in tasks), default=0.0) if is_promised else 0.0

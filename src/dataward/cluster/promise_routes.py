@@ -90,9 +90,13 @@ def _outline(wanted: PromiseAsked) -> Outline:
         raise ValueError("as many rows of parents as tasks, and at least one")
     if not all(isfinite(seconds) and seconds >= 0 for seconds in wanted.work):
         raise ValueError("work takes seconds of 0 or more")
+    if len(wanted.cores) not in (0, len(wanted.work)):
+        raise ValueError("as many numbers of cores as tasks, or none")
     if not all(0 <= p < len(wanted.work) for row in (*wanted.parents, wanted.reads) for p in row):
         raise ValueError("a parent that is no task")
     builder = WorkflowBuilder()
     for task, (seconds, parents) in enumerate(zip(wanted.work, wanted.parents, strict=True)):
-        builder.task(f"t{task}", runtime_seconds=seconds, after=[f"t{p}" for p in parents])
+        cores = wanted.cores[task] if wanted.cores else 1
+        after = [f"t{p}" for p in parents]
+        builder.task(f"t{task}", runtime_seconds=seconds, cores=cores, after=after)
     return outline_of(builder.build())

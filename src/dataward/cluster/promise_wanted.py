@@ -29,12 +29,11 @@ from dataward.deadlines.admission import (
 from dataward.deadlines.core_plan import CorePlan, OpenWork, PlannedSlot
 from dataward.deadlines.local_schedule import TimeHole
 from dataward.deadlines.promising import NodeSchedule
-from dataward.errors import SettingError
 from dataward.model.deadline import WantedDeadline
 from dataward.model.ids import NodeId
 from dataward.model.members import Member, RunPromise
 from dataward.model.remaining import before_the_run
-from dataward.model.workflow import Seconds, Workflow
+from dataward.model.workflow import Seconds, TaskId, Workflow
 from dataward.plan.adage import Plan
 from dataward.plan.estimates import Estimated
 from dataward.runs.deadline_answer import DeadlineAnswer
@@ -59,8 +58,8 @@ class ReservedWorkflow:
 
     def asked(self, within_seconds: float, placed: Sequence[PlacedFile]) -> PromiseAsked:
         parents = tuple(tuple(row) for row in self.work.parents)
-        reads = reads_of(self.workflow, placed)
-        return PromiseAsked(tuple(self.seconds), parents, within_seconds, reads)
+        reads, cores = reads_of(self.workflow, placed), tuple(self.workflow.cores.tolist())
+        return PromiseAsked(tuple(self.seconds), parents, within_seconds, reads, cores)
 
     def path_seconds(self, members: Iterable[Member]) -> float:
         """The length of the critical path on the fastest host, in the middle of the futures."""
@@ -69,12 +68,15 @@ class ReservedWorkflow:
 
     def ends(self, answer: PromiseAnswer) -> Seconds:
         """When the workflow ends in each future, as it was promised."""
-        slots = sorted({(one.node, one.slot) for one in answer.tasks})
+        slots = sorted({(one.node, n) for one in answer.tasks for n in (one.slot, *one.beside)})
         number = {slot: place for place, slot in enumerate(slots)}
         whole = TimeHole(answer.now, inf)
         planned = [
             PlannedSlot(
-                (number[one.node, one.slot],), one.deadline - one.seconds, one.seconds, whole
+                tuple(number[one.node, n] for n in (one.slot, *one.beside)),
+                one.deadline - one.seconds,
+                one.seconds,
+                whole,
             )
             for one in answer.tasks
         ]
@@ -104,8 +106,6 @@ async def promise_for(
 
     Raises DeadlineRefusedError if that is nothing, unless best effort will do.
     """
-    if (known.workflow.cores > 1).any():
-        raise SettingError("a cluster promises only tasks of one core each, so far")
     now = (await visitor.cluster()).now
     left = (wanted.at - datetime.now(wanted.at.tzinfo)).total_seconds()
     reserved = reserved_workflow(known)
@@ -202,14 +202,15 @@ def plan_of(answer: PromiseAnswer, nodes: Sequence[NodeId]) -> Plan:
     return Plan(deadlines, preferred, float(deadlines.max(initial=0.0)))
 
 
+def promised_task(id: TaskId, one: PlacedPromise) -> PromisedTask:
+    return PromisedTask(id, one.node, one.slot, one.deadline, one.seconds, one.beside)
+
+
 def promises_of(
     number: int, workflow: Workflow, promised: Mapping[int, PlacedPromise]
 ) -> RunPromises:
     """The promises as the cluster keeps them."""
     return RunPromises(
         number,
-        tuple(
-            PromisedTask(workflow.task_ids[task], one.node, one.slot, one.deadline, one.seconds)
-            for task, one in promised.items()
-        ),
+        tuple(promised_task(workflow.task_ids[task], one) for task, one in promised.items()),
     )

@@ -69,13 +69,18 @@ def least_seconds(allocation: Allocation, speeds: Sequence[float]) -> float:
     """All that is asked for takes no less, whatever is promised."""
     outline = allocation.outline
     path = outline.minimum_length_seconds / max(speeds) if _is_whole(allocation) else 0.0
-    return max(path, outline.total_length_seconds / sum(speeds))
+    total = outline.total_length_seconds
+    if outline.cores:
+        tasks = [task for row in outline.sequences for task in row]
+        total = sum(outline.work[task] * outline.cores[task] for task in tasks)
+    return max(path, total / sum(speeds))
 
 
 def idle_time(allocation: Allocation, speeds: Sequence[float]) -> IdleTime:
     """How long slots of these speeds take that have promised nothing.
 
-    For the rest of a workflow, or a very large one, only a lower bound.
+    For the rest of a workflow, or a very large one, only a lower bound. Tasks of several cores are
+    reckoned as if they took one each: which slots belong together is not known here.
     """
     outline = allocation.outline
     seconds = least = max(least_seconds(allocation, speeds), LEAST_SECONDS)

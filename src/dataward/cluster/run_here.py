@@ -421,9 +421,10 @@ class RunHere:
         self._homes.update((one.id, one.node) for one in promises.tasks)
         slots.release(lambda by: isinstance(by, AskKey) and by.workflow == promises.number)
         here = [
-            SlotPromise(one.id, one.slot, one.deadline, one.seconds)
+            SlotPromise(one.id, slot, one.deadline, one.seconds)
             for one in promises.tasks
             if one.node == own
+            for slot in (one.slot, *one.beside)
         ]
         deadlines = {one.id: one.deadline for one in promises.tasks}
         slots.adopt(self.run.name, here, deadlines, begun)

@@ -99,6 +99,8 @@ def _check_wanted(wanted: WantedSlots, tasks: int) -> None:
         raise ValueError("a request without tasks, or with other tasks than it says")
     if len(wanted.staging) not in (0, tasks):
         raise ValueError("bytes of other tasks than are asked for")
+    if len(wanted.cores) not in (0, tasks) or min(wanted.cores, default=1) < 1:
+        raise ValueError("cores of other tasks than are asked for, or less than one")
     _check_finite(*wanted.work, *wanted.frame, wanted.pace)
     _check_finite(*(one.bytes for one in wanted.staging))
     if min(wanted.work) < 0:

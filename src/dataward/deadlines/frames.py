@@ -26,6 +26,7 @@ class Outline:
     order: Sequence[int]  # parents before children
     minimum_length_seconds: float
     total_length_seconds: float
+    cores: Sequence[int] = ()  # that each task takes; empty: one each
 
     @property
     def width(self) -> int:
@@ -34,6 +35,10 @@ class Outline:
 
     def __len__(self) -> int:
         return len(self.work)
+
+    def width_of(self, task: int) -> int:
+        """How many cores a task takes at the same time."""
+        return self.cores[task] if self.cores else 1
 
 
 def outline_of(workflow: Workflow, sequences: Sequences | None = None) -> Outline:
@@ -49,6 +54,7 @@ def outline_of(workflow: Workflow, sequences: Sequences | None = None) -> Outlin
         workflow.layers.order.tolist(),
         found.minimum_length_seconds,
         found.total_length_seconds,
+        workflow.cores.tolist() if (workflow.cores > 1).any() else (),
     )
 
 

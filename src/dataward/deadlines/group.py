@@ -231,10 +231,16 @@ class HostedGroup:
         return sends
 
     def misplaced(self) -> list[Address]:
-        """Remove leaves that belong elsewhere: they came while a group was being divided."""
+        """Remove leaves that belong elsewhere: they came while a group was being divided.
+
+        Not before they have reported: of a lower leaf that has just come, the group above does not
+        know yet, which gives this group its range by its lowest leaf.
+        """
         if self.level > 1 or self.is_root or self.link is None:
             return []
-        wrong = [r for r in self.records if not self.low <= r.child.low < self.high]
+        wrong = [
+            r for r in self.records if r.has_reported and not self.low <= r.child.low < self.high
+        ]
         for record in wrong:
             self.remove(record)
         return [record.child.low for record in wrong]

@@ -24,6 +24,7 @@ from dataward.deadlines.reservations import ExecutionRole, WantedBytes
 from dataward.deadlines.routing import FALLS, fallen, pass_on
 from dataward.deadlines.submission import (
     AskFor,
+    AskKey,
     BookingRef,
     ConfirmAt,
     SubmissionOrder,
@@ -60,6 +61,7 @@ from dataward.deadlines.tree_messages import (
 )
 
 CONTACTS_MAX = 64
+PASSED_MAX = 1000  # requests passed on that are remembered
 JOIN_HOPS_MAX = 64
 ANSWER_SECONDS = 6 * PERIOD_SECONDS  # after that without an answer, something was lost
 AGAIN_SECONDS = 2 * PERIOD_SECONDS  # after a refusal, until a request is made again
@@ -82,6 +84,7 @@ class Peer:
     orphan_since: float = 0.0
     _turn: int = 0
     _made: int = 0
+    _passed: dict[tuple[AskKey, GroupId | None, int], None] = field(default_factory=dict)
     _asked: dict[int, float] = field(default_factory=dict)  # when each submission last heard
 
     def __post_init__(self) -> None:
@@ -472,16 +475,31 @@ class Peer:
     def _on_ask(self, ask: HoleRequest, now: float) -> list[Send]:
         if ask.group is not None:
             group = self.groups.get(ask.group)
-            return pass_on(group, ask, now) if group is not None else []
+            return pass_on(group, ask, now) if group is not None and self._is_new(ask) else []
         booking = self.role.reserve(ask.key, ask.wanted, now)
         if booking is not None:
-            ref = BookingRef(self.address, booking.number)
+            ref = BookingRef(self.address, booking.number, booking.beside)
             reserved = Reserved(ask.key, ref, booking.promises)
             return [*self._report(now), Send(ask.owner, reserved)]
         if self.link is None:
             return [Send(ask.owner, NoHole(ask.key))]
         above = self.link.ref
         return [Send(above.host, fallen(ask, self.address, above.group))]
+
+    def _is_new(self, ask: HoleRequest) -> bool:
+        """Whether a request comes to a group for the first time, so that it is passed on once.
+
+        Else a request that is repeated now and then on its way would become thousands, since it may
+        come a hundred times to some group. Every hop counts, so only a repetition has the same
+        number; who asks once more asks with another key.
+        """
+        mark = (ask.key, ask.group, ask.hops)
+        if mark in self._passed:
+            return False
+        self._passed[mark] = None
+        if len(self._passed) > PASSED_MAX:
+            del self._passed[next(iter(self._passed))]
+        return True
 
     def _sent(self, orders: list[SubmissionOrder]) -> list[Send]:
         """A submission's orders as messages.

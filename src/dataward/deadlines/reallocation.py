@@ -16,6 +16,7 @@ def rest_of_workflow(
     now: float,
     deadline: float,
     lag_seconds: float = 0.0,
+    cores: Sequence[int] = (),
 ) -> Allocation:
     """The question for the tasks ``asked`` for, where promises for others are ``kept``.
 
@@ -49,6 +50,7 @@ def rest_of_workflow(
         order,
         max(longest, default=0.0),
         sum(work[task] for task in tasks),
+        cores,
     )
     allocation = Allocation(outline, now, deadline, lag_seconds)
     for task in range(len(work)):

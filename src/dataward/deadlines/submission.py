@@ -30,10 +30,22 @@ class AskFor(NamedTuple):
 
 
 class BookingRef(NamedTuple):
-    """A booking of a node, by the node's own number."""
+    """A booking of a node, by the node's own number; and other slots of its host that serve too.
+
+    A task of two cores has the first slot ``beside`` the node, one of three the first two.
+    """
 
     node: int
     number: int
+    beside: tuple[int, ...] = ()
+
+
+class PlacedTask(NamedTuple):
+    """Where a task was promised, and other slots of that node's host that it takes."""
+
+    node: int
+    promise: Promise
+    beside: tuple[int, ...] = ()
 
 
 class ConfirmAt(NamedTuple):
@@ -148,13 +160,14 @@ class WorkflowSubmission:
         """Give back what was promised: it is wanted no more."""
         return self._give_up()
 
-    def placed(self) -> dict[int, tuple[int, Promise]]:
+    def placed(self) -> dict[int, PlacedTask]:
         """For each promised task, the node and the promise."""
         allocation, found = self.allocation, {}
         for key, booking in self.bookings.items():
             for task in allocation.outline.sequences[key.sequence][key.low : key.high]:
                 promise = Promise(allocation.latest_starts[task], allocation.latest_ends[task])
-                found[task] = (booking.node, promise)
+                beside = booking.beside[: allocation.outline.width_of(task) - 1]
+                found[task] = PlacedTask(booking.node, promise, beside)
         return found
 
     def on_lost_node(self, node: int) -> list[SubmissionOrder]:
@@ -174,13 +187,22 @@ class WorkflowSubmission:
         return is_current and all(k.high <= key.low or key.high <= k.low for k in others)
 
     def _ask_stage(self) -> list[SubmissionOrder]:
-        """Ask for the sequences of the stage, as many at a time as may be."""
+        """Ask for the sequences of the stage, as many at a time as may be, the widest first.
+
+        Those of one core find room in what these leave; the other way round, slots of one host
+        would hardly be free together any more.
+        """
         outline = self.allocation.outline
         stage = outline.stages[self.stage]
         self._frames = self._stage_frames()
         self._left |= {sequence: len(outline.sequences[sequence]) for sequence in stage}
         self._waiting = list(reversed(stage))
+        self._waiting.sort(key=self._width)
         return self._ask_more()
+
+    def _width(self, sequence: int) -> int:
+        outline = self.allocation.outline
+        return max(map(outline.width_of, outline.sequences[sequence])) if outline.cores else 1
 
     def _ask_more(self) -> list[SubmissionOrder]:
         """Ask for sequences that wait, so that enough requests of the stage are on their way."""
@@ -212,7 +234,8 @@ class WorkflowSubmission:
         nothing = WantedBytes(0.0)
         staging = [self.data.get(task, nothing) for task in tasks] if self.data else []
         frame = self._frames[sequence]
-        wanted = WantedSlots(work, frame, flags, self.allocation.pace, staging)
+        cores = [outline.width_of(task) for task in tasks] if outline.cores else []
+        wanted = WantedSlots(work, frame, flags, self.allocation.pace, staging, cores)
         return AskFor(AskKey(self.number, sequence, attempt, 0, len(tasks)), wanted)
 
     def _ask_again(self) -> list[SubmissionOrder]:

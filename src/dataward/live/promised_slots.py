@@ -4,6 +4,10 @@ Each slot has a queue of promised tasks (`ExecutionRole`), those included that a
 free slot starts the task that `next_to_start` names: earliest deadline first, and none that would
 make a task late that is still to come. An order without a promise counts as one whose deadline is
 infinitely late: it starts only where it makes no promise late.
+
+A task of several cores is in the queue of each of its slots, and starts when all of them are free.
+If it is late and one of them is not, no task with a later deadline starts in the others: under load
+they would hardly ever be free at the same time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 from dataward.deadlines.local_schedule import QueueSlot, next_to_start, pushed_starts
-from dataward.deadlines.reservations import ExecutionRole
+from dataward.deadlines.reservations import ExecutionRole, as_mates
 from dataward.live.runner_connection import PendingOrder
 from dataward.model.workflow import TaskId
 
@@ -21,8 +25,15 @@ STRAYS_MAX = 64  # promised orders that are tried in other slots than their own
 LEAST_SECONDS = 1.0  # that an order of unknown length still takes
 
 
+QueuedName = tuple[str, str]
+"""(run, task); what was only booked has other names."""
+
+
 class SlotPromise(NamedTuple):
-    """A task that a slot has promised to end by a deadline, and the seconds reserved for it."""
+    """A task that a slot has promised to end by a deadline, and the seconds reserved for it.
+
+    A task of several cores has a promise of each of its slots.
+    """
 
     task: TaskId
     slot: int
@@ -55,6 +66,7 @@ class PromisedSlots:
             )
             for _ in range(slots)
         ]
+        as_mates(self.roles)
         self._deadlines: dict[str, Mapping[TaskId, float]] = {}  # of all tasks of promised runs
         self._begun: dict[str, set[str]] = {}  # tasks that have begun here, and need no slot
 
@@ -137,19 +149,31 @@ class PromisedSlots:
             if run in self._deadlines
             for pending in line
         }
-        found: list[tuple[float, int, PendingOrder]] = []
+        wide = {task: one.order.cores for task, one in promised.items() if one.order.cores > 1}
+        homes = self._homes(wide)
+        kept = self._kept_free(homes, free, now)
+
+        def may_start(task: QueuedName) -> bool:
+            if task not in wide:
+                return task in promised
+            slots = homes.get(task, ())
+            return bool(slots) and all(n in free and self._may_begin(task, n, now) for n in slots)
+
+        found: list[tuple[float, int, QueuedName]] = []
         for slot in free if promised else ():
             queue = self.roles[slot].queue
-            place = next_to_start(queue, now, promised.__contains__)
-            if place is not None:
-                found.append((queue[place].deadline, slot, promised[queue[place].task]))
+            place = next_to_start(queue, now, may_start)
+            if place is not None and queue[place].deadline <= kept.get(slot, (inf,))[0]:
+                found.append((queue[place].deadline, slot, queue[place].task))
         if found:
-            _, slot, pending = min(found, key=lambda one: one[:2])
-            return Start(pending, (slot,))
+            _, slot, task = min(found, key=lambda one: one[:2])
+            return Start(promised[task], homes.get(task, (slot,)))
         strays = sorted(promised.values(), key=self._deadline)[:STRAYS_MAX]
         others = [line[0] for run, line in waiting.items() if run not in self._deadlines and line]
         for pending in [*strays, *others]:
-            fitting = [slot for slot in free if self._fits(pending, slot, now)]
+            task = (pending.run, pending.order.task)
+            usable = [slot for slot in free if slot not in kept or kept[slot][1] == task]
+            fitting = [slot for slot in usable if self._fits(pending, slot, now)]
             cores = min(pending.order.cores, len(self.roles))
             if len(fitting) >= cores:
                 fitting.sort(key=lambda slot: (-self._first_start(slot), slot))
@@ -179,6 +203,39 @@ class PromisedSlots:
             slot = role.take(task)
             if slot is not None:
                 pending.expect(slot.seconds)
+
+    def _homes(self, wide: Mapping[QueuedName, int]) -> dict[QueuedName, tuple[int, ...]]:
+        """The slots that have promised tasks of several cores, of which each has as many."""
+        found: dict[QueuedName, tuple[int, ...]] = {}
+        for number, role in enumerate(self.roles if wide else ()):
+            for slot in role.queue:
+                if slot.task in wide:
+                    found[slot.task] = (*found.get(slot.task, ()), number)
+        return {task: slots for task, slots in found.items() if len(slots) == wide[task]}
+
+    def _kept_free(
+        self, homes: Mapping[QueuedName, tuple[int, ...]], free: Sequence[int], now: float
+    ) -> dict[int, tuple[float, QueuedName]]:
+        """Free slots of tasks that are late and wait for other slots: the deadline, and the task.
+
+        Of several such tasks the one with the earliest deadline has the slot.
+        """
+        found: dict[int, tuple[float, QueuedName]] = {}
+        for task, slots in homes.items():
+            if all(slot in free for slot in slots):
+                continue
+            queue = self.roles[slots[0]].queue
+            promise = next(slot for slot in queue if slot.task == task)
+            if promise.deadline - promise.seconds < now:
+                for number in set(slots).intersection(free):
+                    own = (promise.deadline, task)
+                    found[number] = min(found.get(number, own), own)
+        return found
+
+    def _may_begin(self, task: QueuedName, slot: int, now: float) -> bool:
+        """Whether a task of this slot's queue can begin now without making another one late."""
+        queue = self.roles[slot].queue
+        return next_to_start(queue, now, lambda other: other == task) is not None
 
     def _fits(self, pending: PendingOrder, slot: int, now: float) -> bool:
         """Whether an order that is not in this slot's queue makes nobody late there."""

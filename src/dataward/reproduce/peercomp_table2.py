@@ -111,7 +111,7 @@ def find_laplace(results: Results) -> Finding:
 SLOW_FIRST = (
     "Best fit takes the hole with the least availability, and availability is work: of two idle "
     "nodes the slower one is taken. With 500 nodes, a load of 0.3 and priority 1.2, most nodes are "
-    "idle, and fork-joins reach 1.94 and Laplace solvers 1.62. With the load of 1 tasks also wait "
+    "idle, and fork-joins reach 1.96 and Laplace solvers 1.62. With the load of 1 tasks also wait "
     "for tasks of earlier deadlines. How busy the paper's nodes were, and how their speeds differ, "
     "it does not say."
 )
