@@ -1,10 +1,10 @@
 import pytest
 
-from dataward.node.pace import Pace
+from dataward.node.pace import MachinePace
 
 
-def a_pace(*trials: float) -> Pace:
-    pace = Pace()
+def a_pace(*trials: float) -> MachinePace:
+    pace = MachinePace()
     for seconds in trials:
         pace.note(seconds)
     return pace
@@ -42,7 +42,7 @@ def test_after_one_quick_trial_a_machine_is_not_slow_any_more() -> None:
 
 
 def test_only_a_trial_that_differs_from_what_was_known_is_made_again_soon() -> None:
-    pace = Pace()
+    pace = MachinePace()
 
     assert [pace.note(seconds) for seconds in (1.0, 1.0, 5.0, 5.0, 5.0, 1.0, 1.0)] == [
         False, False, True, False, False, False, False,

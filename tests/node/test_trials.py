@@ -1,15 +1,13 @@
 """A node whose machine becomes slow: how it notices, and what it does then."""
 
-from math import inf
-
 from dataward.model.messages import Bid
 from dataward.model.operations import Replicate
 from node.test_offering import Place, an_offer
 
 
-def a_place(**settings: float) -> Place:
+def a_place() -> Place:
     """A place where ``runs`` has run for some seconds, of a hundred, and the machine is slow."""
-    place = Place(**settings)
+    place = Place()
     place.runs(spread=0.0, seconds=100.0)
     place.moves()
     place.pass_time(5.0)
@@ -33,15 +31,6 @@ def test_a_trial_that_takes_long_is_made_once_more_soon() -> None:
 
     assert place.runner.trials == [0.0, 10.0, 11.0, 21.0]
     assert place.state.pace.slowness == 5.0
-
-
-def test_without_trials_no_machine_is_slow() -> None:
-    place = a_place(trial_pause_seconds=inf)
-
-    place.pass_time(50.0)
-
-    assert place.runner.trials == []
-    assert place.offered() == []
 
 
 def test_a_node_without_company_makes_no_trials() -> None:

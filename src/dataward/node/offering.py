@@ -44,7 +44,6 @@ class Offering:
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
     volunteers: bool = True  # a node with an idle core says so
-    trial_pause_seconds: float = 10.0  # between trials of how fast the machine is; inf: none
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
@@ -161,15 +160,9 @@ class OfferMover:
             self.parts, self.neighbours, self._company,
             settings.bid_seconds, settings.pause_seconds_max,
         )  # fmt: skip
-        trials = Trials(
-            self.parts, self._company, settings.trial_pause_seconds, self._doubler.look_again
-        )
-        loops = [self._relieve(), self._doubler.run()]
-        if settings.volunteers:
-            loops.append(volunteer.run())
-        if settings.trial_pause_seconds < inf:
-            loops.append(trials.run())
-        return loops
+        trials = Trials(self.parts, self._company, self._doubler.look_again)
+        loops = [self._relieve(), self._doubler.run(), trials.run()]
+        return [*loops, volunteer.run()] if settings.volunteers else loops
 
     def on_message(self, message: MoverMessage) -> None:
         if isinstance(message, Offer):

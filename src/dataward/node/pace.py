@@ -7,7 +7,7 @@ SLOW_FACTOR = 3.0  # a core that shares its circuits, with all others busy, take
 
 
 @dataclass
-class Pace:
+class MachinePace:
     """``slowness`` is how many times as long as at best things take here: 1 unless that is much."""
 
     slowness: float = 1.0

@@ -15,7 +15,7 @@ from dataward.node.identity import Identity
 from dataward.node.learned import Learned
 from dataward.node.learned_times import LearnedTimes
 from dataward.node.outbox import Outbox
-from dataward.node.pace import Pace
+from dataward.node.pace import MachinePace
 from dataward.node.pool import Pool
 from dataward.node.ready_queue import LoadMeasure, ReadyQueue, TakeOrder
 from dataward.node.settings import NodeSettings
@@ -43,7 +43,7 @@ class NodeState:
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go, self._on_end)
         self.learned = Learned()
-        self.pace = Pace()
+        self.pace = MachinePace()
         self.overrun_seconds = 0.0  # that the tasks run here took longer than estimated, in all
         self.lease_lost = world.kernel.flag()
         self._abandoned: list[Commit] = []

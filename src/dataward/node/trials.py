@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from dataward.node.mover import NodeParts
 from dataward.world import Flag
 
+PAUSE_SECONDS = 10.0
 SURE_SECONDS = 1.0  # after a trial that took long, another one says whether that was chance
 
 
 @dataclass
 class Trials:
-    """Has a trial every ``pause_seconds``; ``on_slow`` is called when the node has become slow."""
+    """Has a trial now and then; ``on_slow`` is called when the node has become slow."""
 
     parts: NodeParts
     company: Flag  # set while there is another node
-    pause_seconds: float
     on_slow: Callable[[], None]
 
     async def run(self) -> None:
@@ -31,4 +31,4 @@ class Trials:
             differs = pace.note(await world.runner.trial())
             if pace.is_slow and not was_slow:
                 self.on_slow()
-            await world.kernel.sleep(SURE_SECONDS if differs else self.pause_seconds)
+            await world.kernel.sleep(SURE_SECONDS if differs else PAUSE_SECONDS)
