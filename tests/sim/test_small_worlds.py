@@ -77,6 +77,8 @@ def test_a_node_whose_renewal_is_forgotten_may_be_taken_for_dead() -> None:
         "fan,3,crash n2@81+leave n0@48",  # it leaves, and patrols meanwhile
         "diamond,3,crash n1@83+leave n2@45",
         "diamond,2,leave n0@31+crash n1@199",  # it hands over to one that is down
+        "fan,2,leave n0@19+crash n1@122",  # the last who is up leaves, and patrols meanwhile
+        "diamond,2,leave n0@10+crash n1@135",
         "fan,3,leave n0@61+crash n2@353",  # what was begun in vain waits again: the load is told
     ],
 )

@@ -33,6 +33,7 @@ from dataward.node.store_client import StoreClient
 from dataward.world import Members
 
 STRANGERS = 4  # nodes considered beyond those that hold some of a task's inputs
+ASKED_MAX = 32  # nodes asked whether any is up
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,14 @@ class Homes:
     def is_alone(self) -> bool:
         """Whether there is no other node to send a task to."""
         return all(node == self.here for node in self.nodes)
+
+    async def has_any_up(self) -> bool:
+        """Whether a task can go to a node that is up: to this one, unless it leaves, or another."""
+        if self.here in self.nodes:
+            return True
+        asked = self.random.sample(self.nodes, min(ASKED_MAX, len(self.nodes)))
+        answers = await self.store.call([Probe(node) for node in asked])
+        return any(isinstance(answer, Membership) and answer.up for answer in answers)
 
     async def find(
         self, tasks: Sequence[Standing], occasion: Occasion, avoid: Collection[NodeId] = ()

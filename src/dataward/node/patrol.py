@@ -74,8 +74,9 @@ class ShardPatrol:
         self.is_under_way = False
 
     async def _repair(self, findings: Findings) -> None:
-        for orphans in findings.orphans:
-            await self._adopt(orphans)
+        if findings.orphans and await self.placer.homes.has_any_up():
+            for orphans in findings.orphans:
+                await self._adopt(orphans)
         for found in findings.undelivered:
             if found.placement:
                 await self.placer.place_again(found.task)
@@ -94,6 +95,9 @@ class ShardPatrol:
 
         First fence the dead node, then queue the tasks elsewhere, then let go of them in its name:
         a crash on the way leaves the tasks where the next patrol finds them.
+
+        Nobody does that who leaves while all others are down: the tasks would go from one dead
+        node to another, at each patrol. They wait for whoever comes first.
         """
         dead, incarnation = orphans.node, orphans.incarnation
         tasks = tuple(entry.task for entry in orphans.entries)
