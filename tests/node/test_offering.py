@@ -124,6 +124,21 @@ def test_a_task_may_move_if_its_node_is_behind_by_five_seconds_and_a_tenth_of_it
     assert may_move(entry, 15.1)
 
 
+@pytest.mark.parametrize(("run", "moves"), [(85.0, False), (95.0, True), (200.0, True)])
+def test_what_is_only_overdue_does_not_go_to_a_faster_node(run: float, moves: bool) -> None:
+    bids = [a_bid("n1", (0.0, run))]
+
+    given = winners({"t": 500.0}, bids, entries("t"), 0.5, late=("t",), bound={"t": 100.0})
+
+    assert bool(given) is moves
+
+
+def test_what_is_only_overdue_does_not_go_to_who_would_never_start_it() -> None:
+    bids = [a_bid("n1", (inf, inf))]
+
+    assert winners({"t": 500.0}, bids, entries("t"), 0.5, bound={"t": 100.0}) == {}
+
+
 def test_what_was_planned_by_a_guess_moves_for_half_a_second() -> None:
     bids = [a_bid("n1", (20.0, 120.0))]
 

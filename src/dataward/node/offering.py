@@ -59,6 +59,8 @@ class Offering:
 
 
 NOBODY_RESERVED: Mapping[TaskId, Collection[NodeId]] = {}
+NOTHING_BOUND: Mapping[TaskId, float] = {}
+FASTER_SHARE = 0.9  # of the run time here: a node that takes less than this is a faster one
 
 # --- decisions -----------------------------------------------------------------------------------
 
@@ -70,6 +72,7 @@ def winners(
     run_share: float,
     reserved: Mapping[TaskId, Collection[NodeId]] = NOBODY_RESERVED,
     late: Collection[TaskId] = (),
+    bound: Mapping[TaskId, float] = NOTHING_BOUND,
 ) -> dict[TaskId, NodeId]:
     """Which of the offered tasks go where: each to the node that would start it first.
 
@@ -77,15 +80,19 @@ def winners(
     stays unless it would start elsewhere sooner by ``run_share`` of its run time there, or is one
     of the ``late``, which would start too late here for the plan to end in time.
     Tasks choose in this order; no node is given more tasks than it has places. Equal starts go to
-    the lowest id. A task in ``reserved`` goes to one of the nodes there, or stays.
+    the lowest id. A task in ``reserved`` goes to one of the nodes there, or stays. One that is
+    ``bound`` would run here for so many seconds, and does not go to a faster node: that one has as
+    much to do by the plan as it can, and would end its own tasks later.
     """
     places = {bid.node: bid.places for bid in bids}
     given: dict[TaskId, NodeId] = {}
     for number, entry in enumerate(offered):
         wanted = reserved.get(entry.task)
+        least_seconds = FASTER_SHARE * bound.get(entry.task, 0.0)
         open_bids = [
             bid for bid in bids
             if places[bid.node] > 0 and (wanted is None or bid.node in wanted)
+            and not _run_seconds(bid, number) < least_seconds
         ]  # fmt: skip
         if not open_bids:
             continue
@@ -99,6 +106,12 @@ def winners(
             given[entry.task] = best.node
             places[best.node] -= 1
     return given
+
+
+def _run_seconds(bid: Bid, number: int) -> float:
+    """How long a task of an offer would run at the node that bids; nan if it would never start."""
+    start, end = bid.times[number]
+    return end - start
 
 
 def is_loose(entry: QueueEntry) -> bool:
@@ -252,7 +265,10 @@ class OfferMover:
         bids = await self._bidding.bids_for(offered, newcomers)
         reserved = {entry.task: newcomers for entry in offered if entry.task not in movable}
         free = late if self._is_upset else ()
-        chosen = winners(waits, bids, offered, self.settings.run_share, reserved, free)
+        speed = self.parts.world.speed
+        overdue = {e.task: e.seconds / speed for e in offered if not may_move(e, behind)}
+        share = self.settings.run_share
+        chosen = winners(waits, bids, offered, share, reserved, free, overdue)
         await move(self.parts, chosen, offered)
         return bool(chosen)
 
