@@ -320,6 +320,10 @@ class Runner(Protocol):
         """
         ...
 
+    async def crowded(self) -> None:
+        """Return as soon as a task, of this run or another one, has to wait for a core here."""
+        ...
+
     def taken_seconds(self) -> Sequence[float]:
         """For how long others have had cores of this node, one number for each of these cores."""
         ...

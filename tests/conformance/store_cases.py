@@ -229,8 +229,10 @@ class Asker:
     def delivered(self, task: str, generation: int = 1, placement: int = 0) -> Standing:
         return self.ask(Delivered(task, generation, placement))
 
-    def replicate(self, task: str, source: NodeId, node: NodeId) -> Standing:
-        return self.ask(Replicate(task, source, node))
+    def replicate(
+        self, task: str, source: NodeId, node: NodeId, *, spare: bool = False
+    ) -> Standing:
+        return self.ask(Replicate(task, source, node, spare))
 
     def take_over(self, task: str, node: NodeId, incarnation: int = 1) -> Standing:
         return self.ask(TakeOver(task, node, incarnation))

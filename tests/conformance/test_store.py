@@ -1518,11 +1518,49 @@ def test_a_replica_asked_for_twice_takes_one_backup(store):
     assert store.replicate("a", "n1", "n3").granted
 
 
+def test_a_spare_is_granted_while_the_task_has_one_attempt_at_another_node(store):
+    store.submit(a_task("a"))
+    assert not store.replicate("a", "n1", "n2", spare=True).granted
+
+    store.begin("a", "n1.1.1")
+    assert not store.replicate("a", "n1", "n1", spare=True).granted
+    assert store.replicate("a", "n1", "n2", spare=True).granted
+
+    store.begin("a", "n2.1.1")
+    assert not store.replicate("a", "n1", "n3", spare=True).granted
+
+
+def test_a_spare_that_has_ended_may_be_followed_by_another_even_at_the_same_node(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    for count in (1, 2):
+        assert store.replicate("a", "n1", "n2", spare=True).granted
+        store.begin("a", f"n2.1.{count}")
+        store.release("a", f"n2.1.{count}")
+
+
+def test_a_spare_counts_as_no_backup(store):
+    store.submit(a_task("a", backups_max=1))
+    store.begin("a", "n1.1.1")
+
+    assert store.replicate("a", "n1", "n2", spare=True).more_backups
+    assert store.replicate("a", "n1", "n3").granted
+
+
+def test_who_may_run_a_spare_hears_of_a_removal(store):
+    store.submit(a_task("a"))
+    store.begin("a", "n1.1.1")
+    store.replicate("a", "n1", "n2", spare=True)
+
+    assert "n2" in store.remove("a").holders
+
+
 def test_a_finished_task_has_no_replicas(store):
     store.submit(a_task("a"))
     store.complete("a")
 
     assert not store.replicate("a", "n1", "n2").granted
+    assert not store.replicate("a", "n1", "n2", spare=True).granted
 
 
 def test_a_standing_says_whether_the_task_may_have_more_backups(store):

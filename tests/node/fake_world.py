@@ -40,6 +40,7 @@ from dataward.node.placer import Placer
 from dataward.node.room import Room
 from dataward.node.setbacks import Setbacks
 from dataward.node.settings import NodeSettings
+from dataward.node.spares import Spares
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.stores.memory import MemoryStore
@@ -257,6 +258,7 @@ class FakeRunner:
         self.fails: dict[str, str] = {}  # tasks that fail by themselves, with what they say
         self.misses: set[str] = set()  # tasks whose inputs go while they wait for their turn
         self.seconds: dict[str, float] = {}  # how long tasks say that they took; else 1 s
+        self.crowd = kernel.flag()  # set when a task has to wait for a core
         self.taken: list[float] = []  # for how long others have had cores
         self.slowness = 1.0  # how many times as long trials take
         self.trials: list[float] = []  # when there was one
@@ -275,6 +277,10 @@ class FakeRunner:
     async def trial(self) -> float:
         self.trials.append(self._kernel.now())
         return 0.001 * self.slowness
+
+    async def crowded(self) -> None:
+        await self.crowd.wait()
+        self.crowd.clear()
 
     def taken_seconds(self) -> list[float]:
         return self.taken
@@ -380,6 +386,10 @@ class FakeWorld:
     def setbacks(self) -> Setbacks:
         parts = (self.world, self.settings, self.client, self.state, self.placer, self.herald)
         return Setbacks(*parts, self.room)
+
+    @cached_property
+    def spares(self) -> Spares:
+        return Spares(self.world, self.client, self.state, self.capacity, self.placer)
 
     @cached_property
     def room(self) -> Room:

@@ -47,7 +47,14 @@ class Place(FakeWorld):
         self.capacity = Capacity(self.world, self.settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, self.capacity, self.setbacks, binder
+            self.world,
+            self.client,
+            self.state,
+            self.depot,
+            self.capacity,
+            self.setbacks,
+            binder,
+            self.spares,
         )
         self.start(executor.run())
 

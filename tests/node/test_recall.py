@@ -37,7 +37,14 @@ class Place(FakeWorld):
         capacity = Capacity(self.world, self.settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, capacity, self.setbacks, binder
+            self.world,
+            self.client,
+            self.state,
+            self.depot,
+            capacity,
+            self.setbacks,
+            binder,
+            self.spares,
         )
         for component in (executor, self.committer, self.herald):
             self.start(component.run())

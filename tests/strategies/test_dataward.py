@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
+
 from dataward import generate
 from dataward.api.simulate import simulate
 from dataward.model.builder import WorkflowBuilder
-from dataward.model.events import FileMoved, WorkGiven
+from dataward.model.events import AttemptBegan, Event, FileMoved, WorkGiven
 from dataward.model.ids import ORIGIN, NodeId
 from dataward.model.platform import Machine, Platform, uniform_platform
+from dataward.model.workflow import Workflow
+from dataward.sim.simulation import Simulation
+from dataward.strategies.choosing import changed_strategies
 
 
 def test_on_machines_of_known_speeds_nothing_moves_while_run_times_are_as_estimated() -> None:
@@ -17,10 +22,12 @@ def test_on_machines_of_known_speeds_nothing_moves_while_run_times_are_as_estima
         replace(machine, speed=speed) for machine, speed in zip(equal.machines, speeds, strict=True)
     )
 
+    (without_spares,) = changed_strategies("dataward", ["spare_seconds=inf"])
+
     report = simulate(
         generate("sipht", 300, seed=1),
         platform=replace(equal, machines=machines),
-        strategy="dataward",
+        strategy=without_spares,
     )
 
     assert report.is_complete
@@ -74,6 +81,34 @@ def test_all_tasks_run_on_one_node_where_links_are_so_slow_that_this_is_best() -
 
     assert [event for event in report.events() if isinstance(event, FileMoved)] == []
     assert report.summary.makespan_seconds < 300
+
+
+def a_long_task() -> Workflow:
+    builder = WorkflowBuilder()
+    builder.task("long", runtime_seconds=1000)
+    return builder.build()
+
+
+@pytest.mark.parametrize("spare_seconds", ["10", "inf"])
+def test_a_crash_costs_nothing_where_another_node_was_idle(spare_seconds: str) -> None:
+    (strategy,) = changed_strategies("dataward", [f"spare_seconds={spare_seconds}"])
+    simulation = Simulation(a_long_task(), uniform_platform(2), strategy)
+
+    def crash_late(event: Event) -> None:
+        if isinstance(event, AttemptBegan) and not event.replica and event.at < 1:
+            simulation.kernel.spawn(crash_after(900.0, event.node))
+
+    async def crash_after(seconds: float, node: NodeId) -> None:
+        await simulation.kernel.sleep(seconds)
+        simulation.crash(node)
+
+    simulation.watch(crash_late)
+    makespan = simulation.run().makespan_seconds
+
+    if spare_seconds == "inf":
+        assert makespan > 1900
+    else:
+        assert makespan < 1005
 
 
 def test_a_node_alone_begins_with_the_task_whose_files_take_long() -> None:

@@ -50,11 +50,11 @@ def seeds_command(
     that heals more than its faults explain fails, and so does one whose nodes keep anything after
     the last task.
 
-    With --exhaustive no seed is drawn. A diamond and a fan run on two and three nodes, with one
-    fault at every point: each call to the store lost, each answer lost, each message lost or
-    doubled, each node down after each step (for long, and briefly), each shard without its last
-    writes after each call, each task removed at each call, each node leaving and one joining at
-    each call. Then come pairs of these, evenly spread, for some minutes.
+    With --exhaustive no seed is drawn. A diamond, a fan and a few long tasks run on two and three
+    nodes, with one fault at every point: each call to the store lost, each answer lost, each
+    message lost or doubled, each node down after each step (for long, and briefly), each shard
+    without its last writes after each call, each task removed at each call, each node leaving and
+    one joining at each call. Then come pairs of these, evenly spread, for some minutes.
 
     Examples:
 

@@ -1,5 +1,6 @@
 """Runs a node's tasks in its runner processes."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -96,6 +97,14 @@ class LiveRunner:
         is slow, and not of processes that wait for one.
         """
         return min(_trial_seconds() for _ in range(TRIALS))
+
+    async def crowded(self) -> None:
+        waits = asyncio.Event()
+        self.pool.watch(waits.set)
+        try:
+            await waits.wait()
+        finally:
+            self.pool.unwatch(waits.set)
 
     def taken_seconds(self) -> Sequence[float]:
         return self.pool.taken_seconds(self.run_name)

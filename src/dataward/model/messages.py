@@ -139,11 +139,21 @@ class OfferedTask(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Offer(msgspec.Struct, frozen=True, tag="offer"):
-    """When could you run these tasks? ``number`` counts the node's offers."""
+    """When could you run these tasks? ``number`` counts the node's offers.
+
+    With ``spare``, on cores that are idle now, and only while they are.
+    """
 
     node: NodeId
     number: int
     tasks: tuple[OfferedTask, ...]
+    spare: bool = False
+
+
+class KeepSpare(msgspec.Struct, frozen=True, tag="keep-spare"):
+    """Let the spare that you run of this task give way no more: the task is late where it runs."""
+
+    task: TaskId
 
 
 class Bid(msgspec.Struct, frozen=True, tag="bid"):
@@ -178,7 +188,7 @@ class KeepPromises(msgspec.Struct, frozen=True, tag="keep-promises"):
     slots: tuple[PromisedSlot, ...]
 
 
-MoverMessage = Ask | Steal | Stolen | Reserve | Handed | Offer | Bid
+MoverMessage = Ask | Steal | Stolen | Reserve | Handed | Offer | Bid | KeepSpare
 FileMessage = WantFile | MayFetch | HoldOn | FetchOver
 Message = (
     WorkQueued | Stop | Confirm | TellChildren | Stock | KeepPromises | FileMessage | MoverMessage

@@ -99,6 +99,7 @@ class Shelf(IntEnum):
     SHARED = 0  # this node runs the task, unless a mover takes it to another node first
     KEPT = 1  # this node runs the task; no mover may take it away
     POOLED = 2  # this node only keeps the task, for whichever node asks for one
+    SPARE = 3  # another node runs the task; this one runs it too while a core is idle
 
 
 class QueueEntry(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -242,10 +243,14 @@ class Replicate(TaskOperation, frozen=True, tag=True):
 
     The store grants a task to a node once. If the answer is lost, the repeated call is refused, and
     that backup is never made.
+
+    A ``spare`` may end at any time, so it is no backup: it is granted, again and again, while the
+    task has one attempt under way, at another node.
     """
 
     source: NodeId
     node: NodeId
+    spare: bool = False
 
 
 class TakeOver(TaskOperation, frozen=True, tag=True):

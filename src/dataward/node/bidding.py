@@ -14,7 +14,7 @@ from dataward.model.ids import NodeId
 from dataward.model.messages import Bid, Offer, OfferedTask
 from dataward.model.operations import Look, QueueEntry
 from dataward.node.depot import as_committed
-from dataward.node.forecast import cores_free_in, expected_seconds, starts_in
+from dataward.node.forecast import cores_free_in, expected_seconds, remaining_seconds, starts_in
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbours, size_of
 from dataward.world import Flag
@@ -73,18 +73,23 @@ class Bidding:
         return [answer for answer in answers if isinstance(answer, Standing)]
 
     async def bids_for(
-        self, entries: Sequence[QueueEntry], newcomers: Sequence[NodeId] = ()
+        self,
+        entries: Sequence[QueueEntry],
+        newcomers: Sequence[NodeId] = (),
+        others: Collection[NodeId] = (),
     ) -> list[Bid]:
-        """The answers of volunteers, a few newcomers and a few others, if they come in time."""
-        return await self.bids(described(entries, await self.standings(entries)), newcomers)
+        """The answers of volunteers, a few newcomers, a few others and these, if they come soon."""
+        return await self.bids(described(entries, await self.standings(entries)), newcomers, others)
 
     async def bids(
         self,
         tasks: Sequence[OfferedTask],
         newcomers: Sequence[NodeId] = (),
         others: Collection[NodeId] = (),
+        *,
+        spare: bool = False,
     ) -> list[Bid]:
-        """As `bids_for`; the ``others`` are asked too."""
+        """As `bids_for`; the ``others`` are asked too. A ``spare`` is to run on an idle core."""
         world = self.parts.world
         drawn = self.neighbours.draw()
         new = world.random.sample(newcomers, size_of(self.size, len(newcomers)))
@@ -98,7 +103,7 @@ class Bidding:
         number = self._number
         round_ = self._rounds[number] = _Round(len(nodes), world.kernel.flag())
         for node in nodes:
-            world.network.send(node, Offer(world.node, number, tuple(tasks)))
+            world.network.send(node, Offer(world.node, number, tuple(tasks), spare))
         try:
             await round_.complete.wait(self.bid_seconds)
         finally:
@@ -120,7 +125,7 @@ class Bidding:
         """Say when this node could run each of the tasks; say nothing if it is about to stop.
 
         When a core will be free is known only as well as run times are. So a task whose run time is
-        not certain is wanted only if a core is idle now.
+        not certain is wanted only if a core is idle now, and a spare too.
         """
         state, world = self.parts.state, self.parts.world
         if state.is_draining or not state.identity.joined:
@@ -130,17 +135,19 @@ class Bidding:
         under_way = list(state.attempts.under_way())
         taken = world.runner.taken_seconds()
         idle = world.cores - len(under_way) - len(state.queue) - len(self._promised) - len(taken)
+        if offer.spare:
+            idle -= len(state.attempts.spares()) + len(state.spares)
         free = cores_free_in(under_way, world.cores, now, state.times, taken)
         starts_in(sorted(a.entry for a in under_way if a.started_at is None), free, state.times)
         missing = tuple(map(self.missing_bytes, offer.tasks))
         times = [
             (inf, inf)
-            if task.spread and idle <= 0
+            if (task.spread or offer.spare) and idle <= 0
             else self._span(task, lacks, free[0], offer.node)
             for task, lacks in zip(offer.tasks, missing, strict=True)
         ]
         places = sum(seconds <= free[0] for seconds in free)
-        if any(task.spread for task in offer.tasks):
+        if offer.spare or any(task.spread for task in offer.tasks):
             places = min(places, max(idle, 0))
         if longest := max((end - start for start, end in times if end < inf), default=0.0):
             # Until the giver has decided, other givers should not count on the same cores.
@@ -157,6 +164,9 @@ class Bidding:
     ) -> tuple[float, float]:
         """In how many seconds this node would start a task, and end it."""
         state, cores = self.parts.state, self.parts.world.cores
+        for spare in state.attempts.spares():
+            if spare.entry.task == task.task:
+                return 0.0, remaining_seconds(spare, self.parts.world.kernel.now(), state.times)
         entry = QueueEntry(
             task.priority, task.task, False, task.seconds,
             spread=task.spread, task_type=task.task_type,

@@ -38,6 +38,14 @@ class Capacity:
         """Whether so many tasks of one core could have one at once."""
         return self._cores.free >= tasks
 
+    def has_room_for(self, task: TaskSpec) -> bool:
+        """Whether a task could have its cores and its memory at once, with nobody before it."""
+        cores = min(task.cores, self._cores.total)
+        memory = min(task.memory_bytes, self._memory.total)
+        return self._cores.may_have_at_once(cores) and (
+            not memory or self._memory.may_have_at_once(memory)
+        )
+
     async def take(self, task: TaskSpec) -> None:
         """Wait for the cores and the memory that a task asks for."""
         cores, urgency = min(task.cores, self._cores.total), self._precedence.of(task.priority)

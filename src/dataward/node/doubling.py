@@ -1,9 +1,10 @@
 """Doubling: a task that runs late is run at another node too, if it should end there first.
 
-The first run to end wins, and the other is stopped, as always.
+The first run to end wins, and the other is stopped, as always. If a spare should end first (see
+`spares`), that run gives way to others no more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from dataward.model.answers import Standing
 from dataward.model.events import Occasion, WorkGiven
 from dataward.model.ids import NodeId
-from dataward.model.messages import Bid
+from dataward.model.messages import Bid, KeepSpare
 from dataward.model.operations import QueueEntry, Replicate, Shelf
 from dataward.model.workflow import TaskId
 from dataward.node.attempts import UnderWay
@@ -34,6 +35,7 @@ class Doubler:
     parts: NodeParts
     bidding: Bidding
     company: Flag  # set while there is another node
+    spare_at: Callable[[TaskId], NodeId | None]  # where a task was last begun as a spare
     _helped: set[TaskId] = field(default_factory=set)  # late, and offered to others already
     _doubled: set[TaskId] = field(default_factory=set)  # of these, those that run elsewhere too
 
@@ -91,7 +93,8 @@ class Doubler:
 
     async def _offer(self, entry: QueueEntry) -> None:
         parts = self.parts
-        bids = await self.bidding.bids_for([entry])
+        spare_at = self.spare_at(entry.task)
+        bids = await self.bidding.bids_for([entry], others=[spare_at] if spare_at else ())
         if parts.state.pace.is_slow:
             bids = [bid for bid in bids if bid.times[0][0] <= SOON_SECONDS]
         best = first_to_end(bids)
@@ -117,6 +120,10 @@ class Doubler:
     async def _replicate(self, entry: QueueEntry, node: NodeId) -> None:
         """Have the task run at another node too, if it may."""
         parts, world = self.parts, self.parts.world
+        if node == self.spare_at(entry.task):
+            self._doubled.add(entry.task)
+            world.network.send(node, KeepSpare(entry.task))
+            return
         answer = await parts.store.ask(Replicate(entry.task, world.node, node), Standing)
         if answer.granted:
             self._doubled.add(entry.task)

@@ -13,7 +13,8 @@ from dataward.node.binding import Binder
 from dataward.node.capacity import Capacity
 from dataward.node.depot import Depot, Staged
 from dataward.node.recall import recall
-from dataward.node.setbacks import Setbacks
+from dataward.node.setbacks import GAVE_WAY, NoIdleCore, Setbacks
+from dataward.node.spares import Spares
 from dataward.node.state import NodeState
 from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_advanced, tell_due, tell_ended, tell_measured
@@ -43,6 +44,7 @@ class Executor:
     capacity: Capacity
     setbacks: Setbacks
     binder: Binder
+    spares: Spares
 
     async def run(self) -> None:
         attempts = self.state.attempts
@@ -52,8 +54,16 @@ class Executor:
             entry = await self._next_entry()
             self.state.outbox.load_changed()
             await attempts.over(entry.task)
-            fiber = self.world.kernel.spawn(self._attempt(entry), f"attempt {entry.task}")
-            attempts.begin(entry, fiber)
+            self._begin(entry)
+
+    async def run_spares(self) -> None:
+        """Run tasks of other nodes, too, while cores are idle."""
+        while True:
+            self._begin(await self.spares.next_entry())
+
+    def _begin(self, entry: QueueEntry) -> None:
+        fiber = self.world.kernel.spawn(self._attempt(entry), f"attempt {entry.task}")
+        self.state.attempts.begin(entry, fiber)
 
     async def _next_entry(self) -> QueueEntry:
         """The most urgent task of the ready queue, as soon as there is one."""
@@ -109,17 +119,18 @@ class Executor:
         if self._recalls(begun, attempt):
             return
         now, node = self.world.kernel.now(), self.world.node
-        self.state.attempts.begun(entry.task, attempt)
+        output_bytes = sum(file.size_bytes for file in begun.spec.outputs)
+        self.state.attempts.begun(entry.task, attempt, output_bytes)
         self.world.emit(
             AttemptBegan(now, entry.task, attempt, node, entry.replica, begun.generation)
         )
         try:
             await self._carry(begun, attempt)
         except Cancelled:
-            is_off = self.state.attempts.is_called_off(entry.task)
-            outcome = AttemptOutcome.SENT_ON if is_off else AttemptOutcome.CANCELLED
-            tell_ended(self.world, entry.task, attempt, outcome)
+            self._tell_cancelled(entry.task, attempt)
             raise
+        except NoIdleCore:
+            await self.setbacks.on_no_idle_core(begun.spec.id, attempt)
         except InputLost as lost:
             await self.setbacks.on_input_lost(begun, attempt, lost)
         except Unserved as error:
@@ -128,6 +139,16 @@ class Executor:
             await self.setbacks.on_transfer_failed(begun.spec, attempt, str(error))
         except DiskFull as error:
             await self.setbacks.on_disk_full(begun.spec, attempt, str(error))
+
+    def _tell_cancelled(self, task: TaskId, attempt: AttemptId) -> None:
+        attempts = self.state.attempts
+        if not attempts.is_called_off(task):
+            tell_ended(self.world, task, attempt, AttemptOutcome.CANCELLED)
+        elif attempts.is_spare(task):
+            why = "its node leaves" if self.state.is_draining else GAVE_WAY
+            tell_ended(self.world, task, attempt, AttemptOutcome.RELEASED, why)
+        else:
+            tell_ended(self.world, task, attempt, AttemptOutcome.SENT_ON)
 
     def _recalls(self, begun: Begun, attempt: AttemptId) -> bool:
         """Whether the task need not run: what it wrote in an earlier run is proposed instead."""
@@ -177,8 +198,7 @@ class Executor:
             self._advanced(spec.id, attempt, TaskState.RUNNING, at)
             self.state.attempts.start(spec.id)
 
-        await self._give_way(spec)
-        await self.capacity.take(spec)
+        await self._take_cores(spec)
         try:
             result = await self.world.runner.run(spec, attempt, on_start)
         finally:
@@ -191,13 +211,22 @@ class Executor:
         tell_measured(self.world, spec.id, attempt, result)
         return result
 
+    async def _take_cores(self, spec: TaskSpec) -> None:
+        """Wait for cores and memory; a spare waits for none."""
+        self.state.attempts.stage(spec.id)
+        if not self.state.attempts.is_spare(spec.id):
+            await self._give_way(spec)
+            await self.spares.make_room(spec)
+        elif not self.capacity.has_room_for(spec):
+            raise NoIdleCore
+        await self.capacity.take(spec)
+
     async def _give_way(self, spec: TaskSpec) -> None:
         """Leave free cores to more urgent tasks whose inputs are still coming, but not for long.
 
         Otherwise a task that is staged a moment too late might wait for one that runs for hours.
         """
         attempts, kernel = self.state.attempts, self.world.kernel
-        attempts.stage(spec.id)
         if not self.capacity.give_way_share:
             return
         given = estimate_of(spec.estimated_seconds, spec.estimated_spread)
@@ -205,7 +234,8 @@ class Executor:
         until = kernel.now() + self.capacity.give_way_share * expected
         while (left := until - kernel.now()) > 0:
             before = attempts.staging_before(spec.priority)
-            if not before or self.capacity.has_cores_for(before + spec.cores):
+            wanted = before + spec.cores - len(attempts.spares())
+            if not before or self.capacity.has_cores_for(wanted):
                 return  # with nobody to give way to, it must be in line when a core comes free
             await attempts.one_moved_on(left)
 

@@ -118,11 +118,11 @@ class Leaving:
 
     def _waiting(self) -> list[QueueEntry]:
         """The tasks that wait here; they have left the queue and the pool."""
-        queue, pool = self.state.queue, self.state.pool
+        queue, pool, spares = self.state.queue, self.state.pool, self.state.spares
         waiting = []
         while (entry := queue.take()) is not None:
             waiting.append(entry)
-        return waiting + [pool.take(task) for task in list(pool.tasks())]
+        return waiting + [place.take(t) for place in (pool, spares) for t in list(place.tasks())]
 
     async def _send_on_waiting(self) -> None:
         """Place tasks that wait here anew, and only then let go of them.
@@ -141,8 +141,10 @@ class Leaving:
         self.state.outbox.load_changed()
 
     async def _send_on_begun(self) -> None:
-        """Send on the tasks that were begun here but do not run yet."""
-        begun = [a.entry for a in self.state.attempts.under_way() if a.waits_to_run]
+        """Send on the tasks that were begun here but do not run yet; spares just end."""
+        attempts = self.state.attempts
+        begun = [a.entry for a in attempts.under_way() if a.waits_to_run]
+        begun += [spare.entry for spare in attempts.spares()]
         incarnation = self.state.identity.incarnation
         given_up = await give_up(self.state, self.store, begun, staging=True)
         for replica in (False, True):

@@ -36,6 +36,7 @@ from dataward.node.room import Room
 from dataward.node.rules import Rules
 from dataward.node.serving import Serving
 from dataward.node.setbacks import Setbacks
+from dataward.node.spares import Spares
 from dataward.node.state import NodeState
 from dataward.node.stocking import Stocker
 from dataward.node.store_client import StoreClient
@@ -71,7 +72,8 @@ class Node:
         self._validator = Validator(world, settings, store, state, self._patrol)
         self._capacity = capacity = Capacity(world, settings)
         binder = Binder(rules.binding, state, placer)
-        self._executor = Executor(world, store, state, depot, capacity, setbacks, binder)
+        self._spares = spares = Spares(world, store, state, capacity, placer)
+        self._executor = Executor(world, store, state, depot, capacity, setbacks, binder, spares)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
         self._leaving = Leaving(world, store, state, placer, depot, self._is_speaking)
         self._fibers: list[Fiber[None]] = []
@@ -87,6 +89,8 @@ class Node:
             ("lease", self._lease.keep()),
             ("validator", self._validator.run()),
             ("executor", self._executor.run()),
+            ("spares", self._executor.run_spares()),
+            ("giving way", self._spares.give_way()),
             ("stocker", self._stocker.run()),
             *(("mover", loop) for loop in self._mover.loops()),
         ]

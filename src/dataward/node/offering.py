@@ -13,7 +13,7 @@ from math import inf
 
 from dataward.errors import SettingError
 from dataward.model.ids import NodeId
-from dataward.model.messages import Ask, Bid, MoverMessage, Offer
+from dataward.model.messages import Ask, Bid, KeepSpare, MoverMessage, Offer
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
 from dataward.node.bidding import Bidding
@@ -23,6 +23,7 @@ from dataward.node.handing_over import move
 from dataward.node.mover import NodeParts
 from dataward.node.neighbourhood import Neighbourhood, Neighbours
 from dataward.node.returning import Returner
+from dataward.node.spare_offers import SpareOffers
 from dataward.node.trials import Trials
 from dataward.node.volunteering import Volunteer
 
@@ -44,10 +45,13 @@ class Offering:
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
     volunteers: bool = True  # a node with an idle core says so
+    spare_seconds: float = 10.0  # what still runs for longer is run on an idle core too; inf: none
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
             raise SettingError("a node with pause_seconds_min 0 would never rest; give more than 0")
+        if not self.spare_seconds >= 0:
+            raise SettingError("spare_seconds is a time, so it cannot be negative")
 
     def at(self, parts: NodeParts) -> "OfferMover":
         world = parts.world
@@ -158,7 +162,10 @@ class OfferMover:
         self._bidding = Bidding(
             self.parts, self.neighbours, settings.neighbours, settings.bid_seconds
         )
-        self._doubler = Doubler(self.parts, self._bidding, self._company)
+        self._spare_offers = SpareOffers(self.parts, self._bidding, settings.spare_seconds)
+        self._doubler = Doubler(
+            self.parts, self._bidding, self._company, self._spare_offers.node_of
+        )
         self._returner = Returner(self.parts, self._bidding)
 
     def _see_company(self) -> None:
@@ -175,6 +182,8 @@ class OfferMover:
         )  # fmt: skip
         trials = Trials(self.parts, self._company, self._doubler.look_again)
         loops = [self._relieve(), self._doubler.run(), trials.run()]
+        if settings.spare_seconds < inf:
+            loops.append(self._spare_offers.run())
         return [*loops, volunteer.run()] if settings.volunteers else loops
 
     def on_message(self, message: MoverMessage) -> None:
@@ -182,7 +191,14 @@ class OfferMover:
             self._bidding.answer(message)
         elif isinstance(message, Bid):
             self._bidding.on_bid(message)
-        elif isinstance(message, Ask) and not self._only_guesses():
+        elif isinstance(message, KeepSpare):
+            self.parts.state.attempts.keep(message.task)
+        elif isinstance(message, Ask):
+            self._on_ask(message)
+
+    def _on_ask(self, message: Ask) -> None:
+        self._spare_offers.idle(message.node)
+        if not self._only_guesses():
             self._bidding.volunteers(message.node)
             self._news.set()
             self._doubler.offer_again()

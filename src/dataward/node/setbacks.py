@@ -28,9 +28,14 @@ from dataward.node.store_client import StoreClient
 from dataward.node.telling import tell_ended
 from dataward.world import Cancelled, InputLost, Unserved, World
 
+GAVE_WAY = "another task needed the core of this spare run"
 REMEDY = (
     "Give nodes more room (--capacity, a larger disk), clean runs that have ended, or add nodes"
 )
+
+
+class NoIdleCore(Exception):  # noqa: N818 - answered by letting go of the spare
+    """When the inputs of a spare were there, no core was idle any more."""
 
 
 @dataclass
@@ -187,6 +192,17 @@ class Setbacks:
             replica = self._is_replica(spec.id)
             await self.placer.place_for_good([standing], Occasion.NO_ROOM, replica=replica)
         self.state.outbox.let_go(spec.id)
+
+    # --- a spare that finds no idle core ---------------------------------------------------------
+
+    async def on_no_idle_core(self, task: TaskId, attempt: AttemptId) -> None:
+        """Let go of a spare; the task goes elsewhere if its other run is over meanwhile."""
+        with self._told_if_cancelled(task, attempt):
+            standing = await self.store.ask(Release(task, attempt), Standing)
+        tell_ended(self.world, task, attempt, AttemptOutcome.RELEASED, GAVE_WAY)
+        if standing.needs_node:
+            await self.placer.place_for_good([standing], Occasion.LEFT)
+        self.state.outbox.let_go(task)
 
     # --- a disk that lost what was stored --------------------------------------------------------
 

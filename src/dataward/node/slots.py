@@ -53,6 +53,10 @@ class Slots:
                 self._serve()
             raise
 
+    def may_have_at_once(self, amount: float) -> bool:
+        """Whether so many places are free, and nobody waits for any."""
+        return amount <= self.free and not self._waiting
+
     def take_at_once(self, amount: float) -> None:
         """Take places even if fewer are free: nobody is given any until they are free again."""
         self.free -= amount

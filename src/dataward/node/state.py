@@ -40,6 +40,7 @@ class NodeState:
             world.kernel, settings.past_entries_max, order, load, self.times, self.promises
         )
         self.pool = Pool(world.kernel)
+        self.spares = Pool(world.kernel)  # tasks that wait for an idle core, as spares
         self.outbox = Outbox(world, settings, self.identity, self.queue)
         self.attempts = Attempts(world.kernel, self.outbox.let_go, self._on_end)
         self.learned = Learned()
@@ -68,7 +69,7 @@ class NodeState:
     @property
     def is_idle(self) -> bool:
         """Whether no attempt is under way, and no outcome on its way to the store."""
-        return not self.attempts and not self.outbox.is_busy
+        return not self.attempts.all and not self.outbox.is_busy
 
     @property
     def is_out_of_work(self) -> bool:
@@ -77,13 +78,15 @@ class NodeState:
 
     def knows(self, task: TaskId) -> bool:
         """Whether the task waits or runs here, or its outcome is on its way to the store."""
-        waits = task in self.queue or task in self.pool
+        waits = task in self.queue or task in self.pool or task in self.spares
         return waits or task in self.attempts or self.outbox.is_about(task)
 
     def put(self, entry: QueueEntry) -> None:
         """Put a task that this node holds where it waits."""
         if entry.shelf is Shelf.POOLED:
             self.pool.put(entry)
+        elif entry.shelf is Shelf.SPARE:
+            self.spares.put(entry)
         else:
             self.queue.put(entry)
 
@@ -96,7 +99,8 @@ class NodeState:
         """Whether a waiting task was taken out: only if it waits for this generation or earlier."""
         if self.promises is not None:
             self.promises.forget(task)
-        return self.queue.remove(task, up_to_generation) or self.pool.remove(task, up_to_generation)
+        places = (self.queue, self.pool, self.spares)
+        return any(place.remove(task, up_to_generation) for place in places)
 
     def learn(self, task: TaskSpec, seconds: float) -> None:
         """Record how long a task ran here, and weigh the waiting ones by it.
@@ -113,9 +117,10 @@ class NodeState:
         """How many of each thing the node keeps that must be 0 when there is no work left."""
         return {
             "tasks held": len(self.identity.holdings),
-            "attempts under way": len(self.attempts),
+            "attempts under way": self.attempts.all,
             "abandoned commits": len(self._abandoned),
             "tasks in the pool": len(self.pool),
+            "spares that wait": len(self.spares),
             **self.queue.loose_ends(),
             **(self.promises.loose_ends() if self.promises is not None else {}),
             **self.outbox.loose_ends(),
@@ -141,6 +146,7 @@ class NodeState:
         self.attempts.cancel_all()
         self.queue.clear()
         self.pool.clear()
+        self.spares.clear()
         self._abandoned += self.outbox.forget()
         self.identity.become(incarnation + 1)
         self.lease_lost.set()

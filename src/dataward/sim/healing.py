@@ -7,6 +7,7 @@ judges.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from math import inf
 
 from dataward.model.answers import Answer, Committed, Findings, Standing
 from dataward.model.events import (
@@ -42,6 +43,7 @@ from dataward.sim.simulation import Simulation
 from dataward.stores.node_record import NodeRecord
 from dataward.stores.shard import Shard
 
+TOLD_SECONDS = 0.1  # after the end of an attempt, the store is told in calls under way
 OUTLIVED_SECONDS = 20.0  # more than an outcome, or the word of one, is on its way
 LOOK_SECONDS = 1.0  # between two looks at loads and queues: they are not in the event list
 _TELL_LOAD = (ReportLoad, Claim, Renew)
@@ -121,7 +123,7 @@ class HealingTally:
         self._trouble = SeenTrouble()
         self._began: dict[tuple[TaskId, int], int] = {}
         self._open: dict[AttemptId, AttemptBegan] = {}
-        self._over: set[AttemptId] = set()
+        self._over: dict[AttemptId, float] = {}  # and since when
         self._over_since: dict[TaskId, float] = {}  # tasks that are complete or removed
         self._taken: set[tuple[TaskId, NodeId, int]] = set()
         self._reopenings: set[tuple[TaskId, int]] = set()
@@ -214,7 +216,7 @@ class HealingTally:
 
     def _on_ended(self, event: AttemptEnded) -> None:
         began = self._open.pop(event.attempt, None)
-        self._over.add(event.attempt)
+        self._over[event.attempt] = self.simulation.kernel.now()
         over_seconds = self._over_since.get(event.task)
         if over_seconds is not None:
             after_seconds = self.simulation.kernel.now() - over_seconds
@@ -254,7 +256,7 @@ class HealingTally:
         for attempt, began in list(self._open.items()):
             if began.node == node:
                 del self._open[attempt]
-                self._over.add(attempt)
+                self._over[attempt] = self.simulation.kernel.now()
                 self._trouble.died += 1
                 self._trouble.interrupted += not began.replica
         stored = self.simulation.machines[node].stored.files  # what was not synced has gone
@@ -272,7 +274,7 @@ class HealingTally:
     def on_applied(self, operation: Operation, answer: Answer, shard: Shard) -> None:
         if isinstance(answer, Findings):
             self.healing.undelivered += len(answer.undelivered)
-            self.healing.mistaken += sum(s.attempt in self._over for s in answer.suspects)
+            self.healing.mistaken += sum(self._is_long_over(s.attempt) for s in answer.suspects)
         elif isinstance(answer, Committed):
             self._on_committed(operation, answer)
         elif isinstance(answer, Standing):
@@ -283,6 +285,11 @@ class HealingTally:
                 self.reopened.add(operation.task)  # also if the node died before it could tell
         elif isinstance(operation, _TELL_LOAD):
             self._on_load_told(operation.node, operation.load_seconds)
+
+    def _is_long_over(self, attempt: AttemptId) -> bool:
+        """Whether the store should know that an attempt is over: the word of it takes a moment."""
+        since = self._over.get(attempt, inf)
+        return self.simulation.kernel.now() - since > TOLD_SECONDS
 
     def _on_load_told(self, id: NodeId, said_seconds: float) -> None:
         """Whatever was late before, is not any more: loads that count tasks come back."""

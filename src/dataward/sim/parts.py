@@ -193,6 +193,9 @@ class SimRunner:
         finally:
             self._cores.give_back(cores)
 
+    async def crowded(self) -> None:
+        await self.machine.kernel.flag().wait()  # for ever: no other run is on this machine
+
     def taken_seconds(self) -> Sequence[float]:
         return ()
 

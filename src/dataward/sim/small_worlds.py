@@ -27,10 +27,12 @@ FILE_BYTES = 10**6
 
 
 # How many parts lie between the first task and the last. A fan has one more than there are nodes:
-# then a part waits at a busy node, is given to another as a replica, and the loser is stopped.
+# then a part waits at a busy node, is given to another as a replica, and the loser is stopped. Of
+# long parts there is one less than there are nodes: the idle node runs one of them too, as a spare.
 SHAPES: dict[str, Callable[[int], int]] = {
     "diamond": lambda nodes: 2,
     "fan": lambda nodes: nodes + 1,
+    "long": lambda nodes: nodes - 1,
 }
 
 # --- the worlds ----------------------------------------------------------------------------------
@@ -80,13 +82,15 @@ class SmallWorld:
 @cache
 def _workflow(shape: str, nodes: int) -> Workflow:
     """first -> part0, part1, ... -> last; no two parts take equally long."""
-    wf = WorkflowBuilder(shape)
+    wf, least_seconds = WorkflowBuilder(shape), 30.0 if shape == "long" else 2.0
     parts = range(SHAPES[shape](nodes))
     for file in ["in", "out", *(f"to{i}" for i in parts), *(f"from{i}" for i in parts)]:
         wf.file(file, FILE_BYTES)
     wf.task("first", inputs=["in"], outputs=[f"to{i}" for i in parts], runtime_seconds=1.0)
     for i in parts:
-        wf.task(f"part{i}", inputs=[f"to{i}"], outputs=[f"from{i}"], runtime_seconds=2.0 + i)
+        wf.task(
+            f"part{i}", inputs=[f"to{i}"], outputs=[f"from{i}"], runtime_seconds=least_seconds + i
+        )
     wf.task("last", inputs=[f"from{i}" for i in parts], outputs=["out"], runtime_seconds=1.0)
     return wf.build()
 

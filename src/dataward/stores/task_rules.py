@@ -364,15 +364,16 @@ class TaskRules:
         record = self.tasks.get(op.task)
         if record is None:
             return self._unknown(op.task)
-        granted = (
-            record.state not in FINAL
-            and op.node not in record.holders
-            and record.backups < record.spec.backups_max
-        )
+        if op.spare:
+            nodes = [attempt.node for attempt in record.attempts.values()]
+            may_have = len(nodes) == 1 and op.node not in nodes
+        else:
+            may_have = op.node not in record.holders and record.backups < record.spec.backups_max
+        granted = may_have and record.state not in FINAL
         if granted:
             record.hold(op.source)
             record.hold(op.node)
-            record.backups += 1
+            record.backups += not op.spare
         return self._standing(record, granted=granted)
 
     def _reopen(self, op: Reopen, now: float) -> Answer:

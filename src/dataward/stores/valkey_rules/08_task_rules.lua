@@ -419,13 +419,20 @@ function rules.Replicate(op)
   if not record then
     return unknown(op.task)
   end
-  local granted = not FINAL[record.state]
-    and not is_listed(holders_of(record), op.node)
-    and (record.backups or 0) < record.backups_max
+  local may_have
+  if op.spare then
+    may_have = count_attempts(record) == 1 and not has_attempt_of(record, op.node)
+  else
+    may_have = not is_listed(holders_of(record), op.node)
+      and (record.backups or 0) < record.backups_max
+  end
+  local granted = may_have and not FINAL[record.state]
   if granted then
     hold(record, op.source)
     hold(record, op.node)
-    record.backups = (record.backups or 0) + 1
+    if not op.spare then
+      record.backups = (record.backups or 0) + 1
+    end
   end
   return standing(record, granted)
 end
