@@ -83,10 +83,10 @@ def test_a_workflow_that_takes_longer_than_thought_ends_late_but_ends() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_accepted_workflow_is_late_with_exact_estimates_and_without_faults(seed: int) -> None:
-    _, of_accepted, accepted = promised(a_scene(seed, "exact"))
+    found = promised(a_scene(seed, "exact"))
 
-    assert accepted > 0
-    assert of_accepted == 1.0
+    assert found.accepted > 0
+    assert found.of_accepted == found.said == 1.0
 
 
 @pytest.mark.parametrize("weather", WEATHERS)
@@ -95,7 +95,11 @@ def test_every_accepted_workflow_ends_whatever_happens(weather: str) -> None:
     settings = DeadlineSettings(NODES, seed=3, busy_seconds=0.0, horizon_seconds=0.0)
     true_work = [w.runtime_seconds.tolist() for w in scene.workflows]
     world = TroubledDeadlineWorld(
-        settings, scene.outlines(), true_work, scene.trouble, scene.speeds
+        settings,
+        [times.outline() for times in scene.reserved()],
+        true_work,
+        scene.trouble,
+        scene.speeds,
     )
     for number, deadline in enumerate(scene.deadlines):
         world.submit(number, number % NODES, deadline)
