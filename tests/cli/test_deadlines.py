@@ -63,6 +63,12 @@ def test_workflows_that_cannot_be_promised_are_named(
     assert sentence in said.err
 
 
+def test_what_is_taken_is_told_as_it_is(dataward: Dataward) -> None:
+    said = dataward("deadlines", "--priority", "0")
+
+    assert "it takes a number from 0.01 to 1,000" in said.err
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("--nodes", "0"), ("--minutes", "inf"), ("--after", "-1"), ("--priority", "nan"),

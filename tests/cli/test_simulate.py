@@ -275,6 +275,16 @@ def test_a_workflow_too_wide_for_every_node_is_refused(dataward: Dataward) -> No
     assert "needs 8 cores" in said.err
 
 
+@pytest.mark.parametrize("how", [("--strategy", "peercomp"), ("--deadline", "1h")])
+def test_a_million_nodes_with_promises_are_for_another_command(
+    dataward: Dataward, how: tuple[str, str]
+) -> None:
+    said = dataward("simulate", "diamond.json", "--nodes", "1000000", *how)
+
+    assert said.code == ExitCode.USAGE
+    assert "dataward deadlines --nodes 1000000" in said.err
+
+
 def test_a_bad_workflow_or_platform_is_bad_input(dataward: Dataward) -> None:
     Path("bad.yaml").write_text("nodes: [{name: n, colour: red}]")
 

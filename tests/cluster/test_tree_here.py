@@ -65,14 +65,16 @@ def test_hosts_say_nothing_until_somebody_wants_a_promise_and_soon_after() -> No
         assert client.sent == 0
 
         trees[0].wake()
-        await until(lambda: all(p.link is not None for tree in trees for p in tree.peers.values()))
+        await until(
+            lambda: all(p.place.link is not None for tree in trees for p in tree.peers.values())
+        )
         assert all(tree.is_awake for tree in trees)
 
         clock.ahead += AWAKE_SECONDS + 1.0
         await until(lambda: not any(tree.is_awake for tree in trees))
         sent = client.sent
         for tree in trees:
-            assert not any(peer.groups or peer.link for peer in tree.peers.values())
+            assert not any(peer.place.groups or peer.place.link for peer in tree.peers.values())
         clock.ahead += 1000.0
         for _ in range(100):
             await asyncio.sleep(0)
@@ -99,7 +101,7 @@ def test_a_host_that_leaves_is_asked_for_nothing() -> None:
 
         assert second is not None
         assert {one.node for one in second.tasks.values()} <= {"n0", "n2"}
-        assert not leaving.is_awake or not any(p.groups for p in leaving.peers.values())
+        assert not leaving.is_awake or not any(p.place.groups for p in leaving.peers.values())
 
     in_a_tree(3, work)
 

@@ -50,10 +50,10 @@ def test_a_tree_that_is_planted_is_whole_at_once(peers: int) -> None:
     world = TreeWorld(peers)
     for address in range(peers):
         world.add_peer(3 * address)
-        world.peers[3 * address].leave_place(world.now)
-        world.peers[3 * address].contacts.clear()
+        world.peers[3 * address].place.leave_place(world.now)
+        world.peers[3 * address].place.contacts.clear()
 
-    world.send(0, world.peers[0].plant_tree(list(world.peers)))
+    world.send(0, world.peers[0].place.plant_tree(list(world.peers)))
     world.run(3.0)
     world.check_tree()
     world.check_summaries()
@@ -67,13 +67,13 @@ def test_a_planted_tree_lives_on_without_those_who_were_not_there() -> None:
     world = TreeWorld(1)
     for address in range(30):
         world.add_peer(address)
-        world.peers[address].leave_place(world.now)
-        world.peers[address].contacts.clear()
+        world.peers[address].place.leave_place(world.now)
+        world.peers[address].place.contacts.clear()
     addresses = list(world.peers)
     for address in (3, 4, 5, 17, 29):
         world.crash(address)
 
-    world.send(0, world.peers[0].plant_tree(addresses))
+    world.send(0, world.peers[0].place.plant_tree(addresses))
     world.settle()
 
     world.check_tree()
@@ -83,7 +83,7 @@ def test_a_planted_tree_lives_on_without_those_who_were_not_there() -> None:
 def test_every_peer_hosts_at_most_two_groups_in_a_tree_at_rest() -> None:
     world = a_tree(40)
 
-    assert max(len(peer.groups) for peer in world.peers.values()) <= 2
+    assert max(len(peer.place.groups) for peer in world.peers.values()) <= 2
 
 
 def test_peers_that_come_in_the_order_of_their_addresses_make_a_balanced_tree() -> None:
@@ -122,16 +122,16 @@ def test_a_tree_is_found_that_only_a_leaf_has_heard_of() -> None:
     world = a_tree(6)
     world.weather = Weather(sides={999: 1})
     alone = world.add_peer(999)
-    alone.contacts = [998]  # who is gone
+    alone.place.contacts = [998]  # who is gone
     world.run(120.0)
-    assert any(group.is_root for group in alone.groups.values())
-    leaf = next(p for p in world.peers.values() if not p.groups and p is not alone)
+    assert any(group.is_root for group in alone.place.groups.values())
+    leaf = next(p for p in world.peers.values() if not p.place.groups and p is not alone)
 
     world.weather = Weather()
     for peer in world.peers.values():
-        if 999 in peer.contacts:
-            peer.contacts.remove(999)
-    leaf.meet(999)
+        if 999 in peer.place.contacts:
+            peer.place.contacts.remove(999)
+    leaf.place.meet(999)
     world.run(300.0)
 
     world.check_tree()
@@ -254,7 +254,7 @@ def test_a_peer_that_is_known_to_be_gone_is_replaced_before_it_is_silent_for_lon
 
     world.crash(gone)
     for peer in world.peers.values():
-        peer.on_lost({gone}, world.now)
+        peer.place.on_lost({gone}, world.now)
     world.run(SILENCE_SECONDS - 1.0)
 
     assert world.root().host in world.peers
@@ -286,7 +286,7 @@ def test_a_group_that_was_just_appointed_is_crowned_before_it_has_seen_a_view() 
 
     answers = peer.receive(Crown((9, 1), (9, 2)), 1.0)
 
-    assert peer.groups[9, 1].is_root
+    assert peer.place.groups[9, 1].is_root
     assert answers == [Send(7, Crowned((9, 2)))]
 
 

@@ -76,9 +76,9 @@ class TreeWorld:
         role = ExecutionRole(speed=self.random.choice((0.5, 1.0, 2.0)), free_from=self.now)
         peer = Peer(address, Random(self.random.random()), role, orphan_since=self.now)
         if contacts:
-            peer.contacts = [self.random.choice(contacts)]
+            peer.place.contacts = [self.random.choice(contacts)]
         else:
-            peer.found_tree(self.now)
+            peer.place.found_tree(self.now)
         self.peers[address] = peer
         self._put(self.now + self.random.random() * PERIOD_SECONDS, "tick", address)
         return peer
@@ -90,9 +90,9 @@ class TreeWorld:
 
     def leave(self, address: int) -> None:
         """The host of a peer leaves on purpose."""
-        leaving = {peer: self.peers[peer] for peer in self.hosts[address]}
+        leaving = {peer: self.peers[peer].place for peer in self.hosts[address]}
         if len(leaving) == 1:
-            self._send(address, self.peers[address].leave(self.now))
+            self._send(address, self.peers[address].place.leave(self.now))
         else:
             self._send(address, goodbyes(leaving, self.now))
         for peer in leaving:
@@ -146,11 +146,11 @@ class TreeWorld:
         for address, peer in self.peers.items():
             others = sorted(self.peers.keys() - {address})
             if others:
-                peer.meet(self.random.choice(others))
+                peer.place.meet(self.random.choice(others))
         self.run(QUIET_SECONDS)
 
     def root(self) -> HostedGroup:
-        roots = [g for peer in self.peers.values() for g in peer.groups.values() if g.is_root]
+        roots = [g for peer in self.peers.values() for g in peer.place.groups.values() if g.is_root]
         assert len(roots) == 1, f"{len(roots)} roots"
         return roots[0]
 
@@ -168,18 +168,18 @@ class TreeWorld:
                 if group.level == 1:
                     leaves.append(record.child.host)
                     depths.add(depth)
-                    link = self.peers[record.child.host].link
+                    link = self.peers[record.child.host].place.link
                     assert link is not None
                     assert link.view.group == group.id
                 else:
-                    below = self.peers[record.child.host].groups[record.child.key]
+                    below = self.peers[record.child.host].place.groups[record.child.key]
                     assert below.level == group.level - 1
                     walk(below, depth + 1)
 
         walk(self.root(), 1)
         assert leaves == sorted(self.peers), f"{leaves} for {sorted(self.peers)}"
         assert len(depths) == 1
-        hosted = [g for peer in self.peers.values() for g in peer.groups]
+        hosted = [g for peer in self.peers.values() for g in peer.place.groups]
         assert sorted(hosted) == sorted(seen), "a group beside the tree"
         assert max(depths) <= max(1, np.ceil(np.log2(max(len(leaves), 2))))
 
@@ -193,7 +193,9 @@ class TreeWorld:
             for record in group.records:
                 host = self.peers[record.child.host]
                 below += (
-                    [host.address] if group.level == 1 else check(host.groups[record.child.key])
+                    [host.address]
+                    if group.level == 1
+                    else check(host.place.groups[record.child.key])
                 )
             true = summed(self.peers[a].summary(self.now) for a in below)
             assert (group.summary() == true).all()

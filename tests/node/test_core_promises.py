@@ -1,12 +1,13 @@
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from builders import workflows
 from dataward.deadlines.core_plan import core_plan, open_work
 from dataward.deadlines.promising import NodeSchedule
+from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.messages import PromisedSlot
 from dataward.model.operations import QueueEntry
@@ -79,6 +80,13 @@ def test_a_wide_task_waits_for_all_its_cores() -> None:
     made.end(TaskId("one"))
     assert made.choose(ready(wide=9), 5.0) == "wide"
     assert made.choose(ready(stray=50), 5.0) is None
+
+
+def test_a_wide_task_makes_nobody_late_on_any_of_its_cores() -> None:
+    made = promises(slot("soon", 5, 4), slot("wide", 9, 4), slot("wide", 9, 4, core=1), cores=2)
+
+    assert made.choose(ready(wide=9), 0.0) is None  # asked by core 1, which has nothing before it
+    assert made.choose(ready(wide=9), 1.1) == "wide"
 
 
 class Neighbours(CoresForUs):
@@ -165,6 +173,17 @@ def run_as_promised(workflow: Workflow, cores: int, slack: float) -> tuple[float
     return deadline, now
 
 
+def ties_beside_wide_tasks() -> Workflow:
+    """Found by hypothesis: t1, on two cores, must start at once, and shares a core with t9."""
+    workflow = WorkflowBuilder("ties")
+    seconds, cores = [0, 0, 0.5, 0, 0, 0.25, 0, 0, 0, 0.25], [1, 2, 1, 1, 1, 1, 1, 1, 1, 2]
+    after = {1: ["t0"], 2: ["t1"], 5: ["t0"]}
+    for n, (length, width) in enumerate(zip(seconds, cores, strict=True)):
+        workflow.task(f"t{n}", runtime_seconds=length, cores=width, after=after.get(n, []))
+    return workflow.build()
+
+
+@example(ties_beside_wide_tasks(), 3, 0.0)
 @given(workflows(max_cores=2), st.integers(2, 3), st.sampled_from([0.0, 1.0, 30.0]))
 def test_what_was_promised_is_kept_if_run_times_are_as_estimated(
     workflow: Workflow, cores: int, slack: float

@@ -90,12 +90,16 @@ class CommandParameter(NamedTuple):
         return f"{kind}{self.range_shown()}"
 
     def range_shown(self) -> str:
-        """Such as `` from 1 to 1000``; "" if every number is accepted."""
+        """Such as `` from 0.01 to 1,000``; "" if every number is accepted."""
         if self.least is None:
             return ""
         if self.most is None:
             return f" of {self.least:g} or more"
-        return f" from {self.least:,.0f} to {self.most:,.0f}"
+        return f" from {_bound(self.least)} to {_bound(self.most)}"
+
+
+def _bound(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
 
 
 def parameters_of(function: Callable[..., None]) -> list[CommandParameter]:

@@ -19,6 +19,8 @@ from dataward.cli.options import (
 from dataward.cli.parameters import Option
 from dataward.model.platform import Placement
 
+PROMISING_NODES_MAX = 100_000  # 24 s and 3 GB with a Montage of 30 tasks, and in proportion
+
 
 def simulate_command(
     file: WorkflowFile,
@@ -115,6 +117,12 @@ def simulate_command(
     chosen = changed_strategies(strategy, set_ or [])
     if len(chosen) > 1 and events:
         raise SettingError("--events records one run: give one strategy")
+    if platform is None and nodes > PROMISING_NODES_MAX and KEEPING in [s.name for s in chosen]:
+        raise SettingError(
+            f"{nodes:,} nodes are too many for {KEEPING} here, whose plan weighs every core for "
+            f"every task: give --nodes {PROMISING_NODES_MAX} at most, or simulate PeerComp's tree: "
+            f"dataward deadlines --nodes {nodes}"
+        )
     check_spares(file, events, plot)
     parse_faults(faults)
     known = parse_estimates(estimates)

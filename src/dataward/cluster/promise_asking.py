@@ -163,8 +163,9 @@ class PromiseAsking:
             if node is None:  # it has gone in this very moment
                 self._tree.deliver(self._tree.owner.withdraw(number))
                 return None
-            seconds = promise.latest_end - promise.latest_start
-            found[task] = PlacedPromise(node, slot_of(address), promise.latest_end, seconds, beside)
+            found[task] = PlacedPromise(
+                node, slot_of(address), promise.latest_end, promise.seconds, beside
+            )
         return Promised(number, found)
 
 

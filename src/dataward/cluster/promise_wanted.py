@@ -1,7 +1,8 @@
 """What a submitter asks of the cluster for a deadline, and how sure the answer is.
 
-Run times are known with a spread: of futures that are drawn, each task is reserved for what it
-takes in nine of ten. How often the whole would end in time, where it was promised, is told too.
+Run times are known with a spread: each task is reserved for what it takes in nine futures of ten
+(`deadlines/reserving.py`). How often the whole would end in time, where it was promised, is told
+too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,24 +12,18 @@ from math import inf
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dataward.cluster.description import PlacedFile, PromisedTask, RunPromises
 from dataward.cluster.exchange import PlacedPromise, PromiseAnswer, PromiseAsked, ReadBytes
 from dataward.cluster.visitor import Visitor
 from dataward.deadlines.admission import (
-    SURE,
-    SURE_MAX,
     AcceptedDeadline,
     RefusedDeadline,
     WantedPromise,
-    futures_of,
-    path_seconds_of,
     unknown_types,
 )
-from dataward.deadlines.core_plan import CorePlan, OpenWork, PlannedSlot
-from dataward.deadlines.local_schedule import TimeHole
 from dataward.deadlines.promising import NodeSchedule
+from dataward.deadlines.reserving import ReservedTimes, TaskPlace, reserved_times
 from dataward.model.deadline import WantedDeadline
 from dataward.model.ids import NodeId
 from dataward.model.members import Member, RunPromise
@@ -48,46 +43,34 @@ LATE_SECONDS = 1e-3  # asked for when the deadline has come: refused, with the e
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReservedWorkflow:
-    """A workflow with what is to be reserved for each task, and futures: rows of run times."""
+    """A workflow, and what is to be reserved for each of its tasks."""
 
     workflow: Workflow
-    work: OpenWork
-    seconds: Sequence[float]
-    futures: NDArray[np.float64]
-    is_exact: bool
+    times: ReservedTimes
 
     def asked(self, within_seconds: float, placed: Sequence[PlacedFile]) -> PromiseAsked:
-        parents = tuple(tuple(row) for row in self.work.parents)
+        parents = tuple(tuple(row) for row in self.times.work.parents)
         reads, cores = reads_of(self.workflow, placed), tuple(self.workflow.cores.tolist())
-        return PromiseAsked(tuple(self.seconds), parents, within_seconds, reads, cores)
+        return PromiseAsked(tuple(self.times.seconds), parents, within_seconds, reads, cores)
 
     def path_seconds(self, members: Iterable[Member]) -> float:
         """The length of the critical path on the fastest host, in the middle of the futures."""
-        cores = [NodeSchedule(member.node, speed=member.speed) for member in members]
-        return path_seconds_of(self.work, cores, np.median(self.futures, axis=0).tolist())
+        hosts = [NodeSchedule(member.node, speed=member.speed) for member in members]
+        return self.times.path_seconds(hosts)
 
     def ends(self, answer: PromiseAnswer) -> Seconds:
         """When the workflow ends in each future, as it was promised."""
         slots = sorted({(one.node, n) for one in answer.tasks for n in (one.slot, *one.beside)})
         number = {slot: place for place, slot in enumerate(slots)}
-        whole = TimeHole(answer.now, inf)
-        planned = [
-            PlannedSlot(
+        placed = [
+            TaskPlace(
                 tuple(number[one.node, n] for n in (one.slot, *one.beside)),
-                one.deadline - one.seconds,
+                one.deadline,
                 one.seconds,
-                whole,
             )
             for one in answer.tasks
         ]
-        speeds = [
-            max(reserved / one.seconds, 1e-9) if one.seconds else 1.0
-            for reserved, one in zip(self.seconds, answer.tasks, strict=True)
-        ]
-        order = sorted(range(len(planned)), key=lambda task: (planned[task].end, task))
-        extra = [0.0] * len(planned)
-        plan = CorePlan(self.work, planned, extra, speeds, order, answer.now)
-        return plan.ends_if(self.futures)
+        return self.times.ends(placed, answer.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +105,10 @@ async def promise_for(
         return _refused(wanted, RefusedDeadline(earliest, path if left < path else 0.0), effort)
     finish = max(one.deadline for one in given.tasks)
     ends = reserved.ends(given)
-    sure = float((ends <= given.deadline).mean())
     promise = RunPromise(
         given.deadline,
         finish,
-        sure if reserved.is_exact else min(sure, SURE_MAX),
+        reserved.times.sure(ends, given.deadline),
         float(np.median(ends)),
     )
     found = AcceptedDeadline(
@@ -166,10 +148,7 @@ def reserved_workflow(known: Estimated) -> ReservedWorkflow | tuple[str, ...]:
     unknown = unknown_types(wanted)
     if unknown:
         return unknown
-    work = wanted.work()
-    futures, is_exact = futures_of(wanted, work)
-    seconds = np.quantile(futures, SURE, axis=0, method="higher").tolist()
-    return ReservedWorkflow(workflow, work, seconds, futures, is_exact)
+    return ReservedWorkflow(workflow, reserved_times(wanted))
 
 
 def reads_of(workflow: Workflow, placed: Sequence[PlacedFile]) -> dict[int, ReadBytes]:

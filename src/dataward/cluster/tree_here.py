@@ -106,7 +106,7 @@ class TreeHere:
         if self._is_awake and gone:
             lost = {address_of(m.node, slot) for m in gone for slot in range(m.cores)}
             for peer in self.peers.values():
-                peer.on_lost(lost, self.now)
+                peer.place.on_lost(lost, self.now)
 
     # --- awake and asleep ------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class TreeHere:
 
     async def ready(self) -> None:
         """Wait until this host has its place in the tree, and most others have had time to."""
-        while self.now < self._woke_at + READY_SECONDS or self.owner.link is None:
+        while self.now < self._woke_at + READY_SECONDS or self.owner.place.link is None:
             await asyncio.sleep(YOUNG_PERIOD_SECONDS)
 
     def _stay_awake(self, until: float) -> None:
@@ -137,13 +137,13 @@ class TreeHere:
         now, own = self.now, self.owner.address
         first = min((address_of(node, 0) for node in self._present), default=own)
         for peer in self.peers.values():
-            peer.leave_place(now)
-            peer.contacts = []
-            peer.meet(first)
+            peer.place.leave_place(now)
+            peer.place.contacts = []
+            peer.place.meet(first)
         if first == own:
             members = self._present.values()
             others = {address_of(m.node, slot) for m in members for slot in range(m.cores)}
-            self.deliver(self.owner.plant_tree({*self.peers, *others}))
+            self.deliver(self.owner.place.plant_tree({*self.peers, *others}))
 
     async def live(self) -> None:
         while True:
@@ -161,14 +161,14 @@ class TreeHere:
         now = self.now
         if self._due and now > self._due + STOPPED_SECONDS:
             for peer in self.peers.values():
-                peer.was_stopped(now - self._due, now)
+                peer.place.was_stopped(now - self._due, now)
         self._slots.note_running(self._running())
         self._expire()
         if now > self._woke_at + STRANGERS_SECONDS:
             others = sorted(self._present.keys() - {self._node})
             for node in self._random.sample(others, min(len(others), MEETINGS_MAX)):
                 for peer in self.peers.values():
-                    peer.meet(address_of(node, 0))
+                    peer.place.meet(address_of(node, 0))
         for peer in list(self.peers.values()):
             self.deliver(peer.tick(now))
             if any(one.unreleased for one in peer.submissions.values()):
@@ -178,7 +178,7 @@ class TreeHere:
         self._is_awake, self._due = False, 0.0
         self._expire()
         for peer in self.peers.values():
-            peer.leave_place(self.now)
+            peer.place.leave_place(self.now)
             peer.submissions.clear()
 
     def _expire(self) -> None:
@@ -194,9 +194,10 @@ class TreeHere:
     async def leave(self) -> None:
         """Leave on purpose, and do not come back."""
         if self._is_awake:
-            said = goodbyes(self.peers, self.now)
+            places = {address: peer.place for address, peer in self.peers.items()}
+            said = goodbyes(places, self.now)
             for peer in self.peers.values():
-                peer.leave_place(self.now)
+                peer.place.leave_place(self.now)
             self.deliver(said)
         self._has_left, self._is_awake, self._awake_until = True, False, 0.0
         await asyncio.gather(*self._posting.values(), return_exceptions=True)

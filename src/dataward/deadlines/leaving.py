@@ -3,27 +3,27 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dataward.deadlines.peer import Peer
 from dataward.deadlines.tree_messages import Address, Appoint, GroupId, Send
+from dataward.deadlines.tree_place import TreePlace
 
 
-def goodbyes(peers: Mapping[Address, Peer], now: float) -> list[Send]:
+def goodbyes(places: Mapping[Address, TreePlace], now: float) -> list[Send]:
     """What peers send who leave at once: what they host goes to others, who know of each other."""
-    sends = [send for peer in peers.values() for send in peer.leave(now, peers)]
+    sends = [send for place in places.values() for send in place.leave(now, places)]
     hosts: dict[Address | GroupId, Address] = {
         send.message.group: send.to for send in sends if isinstance(send.message, Appoint)
     }
     found = []
     for to, message in sends:
         if isinstance(message, Appoint):
-            found.append(Send(to, _as_given(message, hosts, peers)))
-        elif to not in peers:
+            found.append(Send(to, _as_given(message, hosts, places)))
+        elif to not in places:
             found.append(Send(to, message))
     return found
 
 
 def _as_given(
-    given: Appoint, hosts: Mapping[Address | GroupId, Address], gone: Mapping[Address, Peer]
+    given: Appoint, hosts: Mapping[Address | GroupId, Address], gone: Mapping[Address, TreePlace]
 ) -> Appoint:
     """The group without leaves that are gone, and with the new hosts of groups next to it."""
     children = [

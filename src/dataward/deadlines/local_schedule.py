@@ -160,3 +160,11 @@ def next_to_start(
             latest = latest or pushed_starts(queue)
             limit = latest[place] if latest[place] >= now - ROUNDING_SECONDS else inf
     return None
+
+
+def may_begin(queue: Sequence[QueueSlot], now: float, task: Any) -> bool:
+    """Whether a task of the queue can begin now and make no other one late.
+
+    A task of several cores must ask each of them: on every core, other tasks come before it.
+    """
+    return next_to_start(queue, now, lambda other: bool(other == task)) is not None

@@ -37,6 +37,10 @@ class Promise(NamedTuple):
     latest_start: float
     latest_end: float
 
+    @property
+    def seconds(self) -> float:
+        return self.latest_end - self.latest_start
+
 
 class WantedBytes(NamedTuple):
     """What a task reads from outside its sequence: bytes in all, and bytes at some places."""

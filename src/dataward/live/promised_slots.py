@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from dataward.deadlines.local_schedule import QueueSlot, next_to_start, pushed_starts
+from dataward.deadlines.local_schedule import QueueSlot, may_begin, next_to_start, pushed_starts
 from dataward.deadlines.reservations import ExecutionRole, as_mates
 from dataward.live.runner_connection import PendingOrder
 from dataward.model.workflow import TaskId
@@ -157,7 +157,9 @@ class PromisedSlots:
             if task not in wide:
                 return task in promised
             slots = homes.get(task, ())
-            return bool(slots) and all(n in free and self._may_begin(task, n, now) for n in slots)
+            return bool(slots) and all(
+                n in free and may_begin(self.roles[n].queue, now, task) for n in slots
+            )
 
         found: list[tuple[float, int, QueuedName]] = []
         for slot in free if promised else ():
@@ -232,17 +234,12 @@ class PromisedSlots:
                     found[number] = min(found.get(number, own), own)
         return found
 
-    def _may_begin(self, task: QueuedName, slot: int, now: float) -> bool:
-        """Whether a task of this slot's queue can begin now without making another one late."""
-        queue = self.roles[slot].queue
-        return next_to_start(queue, now, lambda other: other == task) is not None
-
     def _fits(self, pending: PendingOrder, slot: int, now: float) -> bool:
         """Whether an order that is not in this slot's queue makes nobody late there."""
         task = (pending.run, pending.order.task)
         queue = [other for other in self.roles[slot].queue if other.task != task]
         extra = QueueSlot(inf, pending.seconds or UNKNOWN_SECONDS, task)
-        return next_to_start([*queue, extra], now, lambda other: other == task) is not None
+        return may_begin([*queue, extra], now, task)
 
     def _first_start(self, slot: int) -> float:
         starts = pushed_starts(self.roles[slot].queue)

@@ -10,6 +10,7 @@ from math import inf
 from dataward.deadlines.local_schedule import (
     QueueSlot,
     idle_until,
+    may_begin,
     next_to_start,
     reserved,
 )
@@ -108,11 +109,18 @@ class CorePromises:
     def _next(
         self, queue: Sequence[QueueSlot], ready: ReadyTasks, now: float, idle: Collection[int]
     ) -> int | None:
+        """The place of the task to start. One of several cores must make nobody late on any."""
+
         def may_start(task: object) -> bool:
             if isinstance(task, bool):  # somebody else's
                 return task
             own = TaskId(str(task))
-            return own in ready and all(other in idle for other in self._cores_of[own])
+            cores = self._cores_of[own]
+            if own not in ready or not all(other in idle for other in cores):
+                return False
+            if len(cores) == 1:
+                return True
+            return all(may_begin(self._merged(other, now), now, own) for other in cores)
 
         return next_to_start(queue, now, may_start)
 

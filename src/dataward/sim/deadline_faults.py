@@ -2,7 +2,8 @@
 
 A node that crashes loses what it has promised, and what it was running, and is away for a while.
 Owners then look for other holes for the lost tasks, in time if there are any, else as soon as can
-be. The trouble is drawn beforehand, so that other ways to schedule can be given the same.
+be. When a task is late, owners look for other holes for the tasks that wait for its node. The
+trouble is drawn beforehand, so that other ways to schedule can be given the same.
 """
 
 from collections.abc import Sequence
@@ -14,16 +15,18 @@ import numpy as np
 from numpy.random import RandomState
 
 from dataward.deadlines.frames import Outline
-from dataward.deadlines.local_schedule import Frame, QueueSlot
+from dataward.deadlines.local_schedule import Frame, QueueSlot, pushed_starts
 from dataward.deadlines.reservations import Booking, ExecutionRole, WantedSlots
-from dataward.deadlines.submission import AskKey, BookingRef, ConfirmAt, SubmissionState
+from dataward.deadlines.search import NONE
+from dataward.deadlines.submission import AskKey, BookingRef, ConfirmAt, ReleaseAt, SubmissionState
 from dataward.model.seeds import seeded
 from dataward.sim.deadline_world import DeadlineSettings, DeadlineWorld, PromisedRun
 from dataward.sim.flying_request import FlyingRequest
 
 NOTICED_SECONDS = 10.0  # from a crash until owners know of it
 AGAIN_SECONDS = 60.0  # until an owner asks again for a task that no node had a hole for
-RECOVERY = 100  # attempts from this number on are for tasks that were lost
+LATE_SECONDS = 1.0  # a task that runs so much longer than reserved is late
+RECOVERY = 100  # attempts from this number on are for tasks that were lost or are to be moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class TroubledDeadlineWorld(DeadlineWorld):
         self._trouble = trouble
         self._running: dict[int, QueueSlot] = {}
         self._attempt = RECOVERY
+        self._moving: dict[AskKey, tuple[int, QueueSlot]] = {}  # whose places are kept till then
         super().__init__(settings, outlines, speeds)
         for node, at in enumerate(trouble.crashes):
             if at < inf:
@@ -98,6 +102,8 @@ class TroubledDeadlineWorld(DeadlineWorld):
         run = self.runs[key.workflow]
         task = run.submission.allocation.outline.sequences[key.sequence][key.low + place]
         self._running[node] = slot
+        late_in = start + slot.seconds + LATE_SECONDS - self.now
+        self._calendar.after(late_in, self._on_late, (node, slot, start))
         seconds = self._true_work[run.times.kind][task] / float(self.speeds[node])
         return self._trouble.end_of(node, start, seconds)
 
@@ -112,6 +118,27 @@ class TroubledDeadlineWorld(DeadlineWorld):
         del self._running[node]
         self.role(node).free_from = min(self.role(node).free_from, ended)
         super()._on_end(what)
+
+    def _on_late(self, what: tuple[int, QueueSlot, float]) -> None:
+        """A task is late, and may take as long again: ask for others that wait for its node.
+
+        Those that would be late keep their place until another node has promised them.
+        """
+        node, slot, start = what
+        if self._running.get(node) is not slot:
+            return
+        passed = self.now - start
+        self._calendar.after(passed, self._on_late, what)
+        self.role(node).busy_until(self.now + passed)
+        self._updates.tell_if_changed(node)
+        queue = self.role(node).queue
+        for waiting, latest in zip(queue, pushed_starts(queue), strict=True):
+            key, place = waiting.task
+            run = self.runs.get(key.workflow)
+            is_accepted = run is not None and run.submission.state is SubmissionState.ACCEPTED
+            if run is not None and is_accepted and latest < self.now + passed:
+                asked = self._ask_for(run, key.sequence, key.low + place)
+                self._moving[asked] = (node, waiting)
 
     def _on_crash(self, node: int) -> None:
         role = self.role(node)
@@ -139,21 +166,42 @@ class TroubledDeadlineWorld(DeadlineWorld):
     def _ask_again(self, what: tuple[PromisedRun, int, int, float]) -> None:
         """Look for another hole for one lost task; the later it gets, the more time it has."""
         run, sequence, place, loose = what
-        outline = run.submission.allocation.outline
+        self._ask_for(run, sequence, place, loose)
+
+    def _ask_for(
+        self, run: PromisedRun, sequence: int, place: int, loose: float | None = None
+    ) -> AskKey:
+        """Ask for another hole for one task of a workflow that was accepted.
+
+        It starts when its parents have ended at the latest, and must end before its children start
+        at the latest. If it may be ``loose``, it has at least so many times the seconds that it
+        takes on the slowest node.
+        """
+        allocation = run.submission.allocation
+        outline, lag = allocation.outline, allocation.lag_seconds
         task = outline.sequences[sequence][place]
-        latest = run.submission.allocation.latest_ends[task]
-        least = self.now + loose * outline.work[task] / float(self.speeds.min())
-        frame = Frame(self.now, max(latest, least))
+        ends = [allocation.latest_ends[parent] for parent in outline.parents[task]]
+        starts = [allocation.latest_starts[child] for child in outline.children[task]]
+        earliest = max(self.now, *(end + lag for end in ends)) if ends else self.now
+        latest = min(starts) - lag if starts else allocation.deadline
+        work = outline.work[task]
+        if loose is not None:
+            latest = max(latest, earliest + loose * work / float(self.speeds.min()))
         self._attempt += 1
         key = AskKey(run.submission.number, sequence, self._attempt, place, place + 1)
-        ask = FlyingRequest(key, run.owner, WantedSlots([outline.work[task]], frame, [False]))
-        self._ask(run, [ask])
+        wanted = WantedSlots([work], Frame(earliest, latest), [False])
+        self._ask(run, [FlyingRequest(key, run.owner, wanted)])
+        return key
 
     def _on_reserved(self, answer: tuple[AskKey, BookingRef, Booking]) -> None:
         key, ref, _ = answer
         run = self.runs.get(key.workflow)
         if key.attempt < RECOVERY or run is None:
             super()._on_reserved(answer)
+            return
+        node, slot = self._moving.pop(key, (NONE, None))
+        if slot is not None and self.role(node).take(slot.task) is None:  # it has begun after all
+            self._obey(run, [ReleaseAt(ref.node, key)])
             return
         outline = run.submission.allocation.outline
         run.nodes[outline.sequences[key.sequence][key.low]] = ref.node
@@ -163,6 +211,8 @@ class TroubledDeadlineWorld(DeadlineWorld):
         if ask.key.attempt < RECOVERY:
             super()._on_refused(ask)
             return
+        if self._moving.pop(ask.key, None) is not None:
+            return  # it stays where it is
         run = self.runs.get(ask.key.workflow)
         if run is not None:
             loose = 2.0 * max((ask.wanted.frame.deadline - self.now) / ask.wanted.work[0], 1.0)

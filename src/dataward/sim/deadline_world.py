@@ -153,7 +153,7 @@ class DeadlineWorld:
         alone = self.outlines[kind].total_length_seconds / float(self.speeds[owner])
         self.submit(kind, owner, self.now + alone / self.settings.priority)
 
-    def submit(self, kind: int, owner: int, deadline: float) -> None:
+    def submit(self, kind: int, owner: int, deadline: float) -> PromisedRun:
         """Ask for a workflow of this kind to be promised."""
         outline = self.outlines[kind]
         alone = outline.total_length_seconds / float(self.speeds[owner])
@@ -165,6 +165,7 @@ class DeadlineWorld:
         submission = WorkflowSubmission(self._submitted, allocation)
         run = self.runs[self._submitted] = PromisedRun(owner, submission, times)
         self._obey(run, submission.begin())
+        return run
 
     # --- submission role ---
 
