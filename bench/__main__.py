@@ -21,7 +21,7 @@ from runpy import run_module
 from rich.console import Console
 
 HERE = Path(__file__).parent
-SHARED = frozenset({"sleeping"})  # what benches share
+SHARED = frozenset({"measured_latencies", "sleeping"})  # what benches share
 # They take long and measure no speed.
 WHEN_NAMED = frozenset(
     {"choices", "cluster_chaos", "cluster_truth", "deadlines", "fuzz", "mutants", "parts", "worst"}

@@ -1,15 +1,26 @@
-"""Workflows whose tasks sleep and then write files: how long they take depends on no core.
+"""Workflows whose tasks sleep and then write files: they hardly need a core.
 
 They are of the shapes of the generated applications, with run times and sizes scaled to a mean.
 """
+
+from collections.abc import Callable, Sequence
 
 from dataward import WorkflowBuilder
 from dataward.generate import generate
 from dataward.model.workflow import Workflow
 
 
-def sleeping(shape: str, tasks: int, rate: float, mean_seconds: float = 0.7) -> Workflow:
-    """The shape with tasks that sleep; at this rate, in bytes a second, files take half as long."""
+def sleeping(
+    shape: str,
+    tasks: int,
+    rate: float,
+    mean_seconds: float = 0.7,
+    beyond: Callable[[Sequence[str]], float] = lambda command: 0.0,
+) -> Workflow:
+    """The shape with tasks that sleep; at this rate, in bytes a second, files take half as long.
+
+    ``beyond`` says how long a task takes besides its sleep, given its command without the sleep.
+    """
     drawn = generate(shape, tasks, seed=4)
     made = drawn.producers.degrees()
     seconds = drawn.runtime_seconds / drawn.runtime_seconds.mean() * mean_seconds
@@ -33,6 +44,6 @@ def sleeping(shape: str, tasks: int, rate: float, mean_seconds: float = 0.7) -> 
             command=("sh", "-c", "; ".join([f"sleep {took}", *writes])),
             inputs=inputs,
             outputs=[drawn.file_ids[f] for f in outputs],
-            runtime_seconds=took,
+            runtime_seconds=took + beyond(("sh", "-c", "; ".join(["true", *writes]))),
         )
     return wf.build()

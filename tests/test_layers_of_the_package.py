@@ -47,6 +47,10 @@ MAY_IMPORT = {
 }
 
 
+# What is imported as `dataward`, and what `python -m dataward` runs.
+BESIDE_ROOMS = {"__init__", "__main__"}
+
+
 def load_rooms() -> ModuleType:
     """The script that draws the rooms, which knows how to read their imports."""
     spec = spec_from_file_location("rooms", ROOT / "docs" / "rooms.py")
@@ -72,7 +76,7 @@ def modules() -> list[tuple[str, Path]]:
     ("room", "path"), modules(), ids=lambda v: v.name if isinstance(v, Path) else v
 )
 def test_a_room_imports_only_the_rooms_named_for_it(room: str, path: Path) -> None:
-    if room == "__init__":
+    if room in BESIDE_ROOMS:
         return
 
     allowed = MAY_IMPORT[room] | {room, "errors"}
@@ -83,7 +87,7 @@ def test_a_room_imports_only_the_rooms_named_for_it(room: str, path: Path) -> No
 def test_every_room_is_in_the_picture_and_every_arrow_leads_down() -> None:
     imports = rooms.imports_between()
 
-    assert rooms.files_by_room().keys() - rooms.PLACES.keys() == {"__init__", "errors"}
+    assert rooms.files_by_room().keys() - rooms.PLACES.keys() == {*BESIDE_ROOMS, "errors"}
     for room, below in imports.items():
         assert all(rooms.PLACES[room][1] < rooms.PLACES[other][1] for other in below)
 

@@ -85,7 +85,7 @@ def _table(name: str) -> Table:
         "servers",
         "a second",
         "store calls",
-        "µs in functions",
+        "µs in functions by the clock",
         "server CPU µs",
         "messages",
         "requests",

@@ -107,6 +107,22 @@ def test_a_run_that_only_moves_a_giant_file_is_not_taken_for_stuck():
     assert dataward.simulate(wf, platform=Platform(nodes), strategy="random", seed=1).is_complete
 
 
+def test_each_link_of_a_chain_waits_until_the_one_before_is_synced():
+    wf = WorkflowBuilder("chain")
+    wf.file("x", 1)
+    wf.file("y", 1)
+    wf.task("a", outputs=["x"], runtime_seconds=1.0)
+    wf.task("b", inputs=["x"], outputs=["y"], runtime_seconds=1.0)
+
+    quick, slow = (
+        dataward.simulate(wf, platform=Platform((Machine("n", sync_seconds=seconds),)))
+        for seconds in (0.0, 3.0)
+    )
+
+    longer_seconds = slow.summary.makespan_seconds - quick.summary.makespan_seconds
+    assert longer_seconds == pytest.approx(6.0, abs=0.1)
+
+
 def test_the_bound_is_that_of_the_truth_whatever_is_known_beforehand():
     workflow = generate("montage", 60, seed=1)
 

@@ -294,3 +294,20 @@ def test_calls_that_need_nothing_from_elsewhere_come_first_at_their_own_node():
     taken = [number for _ in range(5) for number in next_numbers(bundler, "n1")]
 
     assert taken == [2, 4, 3, 1, 0]
+
+
+def test_a_call_whose_other_value_is_elsewhere_does_not_join_the_bundle_of_what_it_waits_for():
+    pace = Pace()
+    pace.learn(1, 0.0001)
+    maker, near, far = (Item(number, pace) for number in range(3))
+    bundler = Bundler(1, places=Places({}, also={0: 0.0, 1: 0.0, 2: 0.5}))
+    bundler.add(maker, [])
+    bundler.add(near, [maker])
+    bundler.add(far, [maker])
+
+    assert next_numbers(bundler, "n1") == [0, 1]
+    assert next_numbers(bundler, "n1") == []
+
+    bundler.finished(maker)
+
+    assert next_numbers(bundler, "n1") == [2]

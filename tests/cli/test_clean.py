@@ -1,5 +1,6 @@
 """`dataward clean`: frees room, and never what somebody may still want."""
 
+import json
 import os
 from pathlib import Path
 
@@ -82,6 +83,39 @@ def test_the_room_freed_is_told(dataward: Dataward) -> None:
     freed = before - size_of(directory.path)
     assert abs(freed - (old + 5000 + 200 + 300)) < 20  # the lock file has come into being
     assert said.out.splitlines()[-1] == f"{(old + 5500) / 1000:.1f} kB freed"
+
+
+def test_what_goes_is_told_as_json(dataward: Dataward) -> None:
+    a_used_directory()
+    would, said = (
+        json.loads(dataward("clean", "diamond.run", "--json", *more).out)
+        for more in (["--dry-run"], [])
+    )
+
+    assert said == {**would, "dry_run": False}
+    [told] = said["directories"]
+    assert told["path"] == "diamond.run"
+    assert told["removed"] == {"old run": 2, "work directory": 1, "unused file": 2}
+    assert told["freed_bytes"] == said["freed_bytes"] > 5500
+    assert not told["in_use"]
+
+
+def test_with_json_a_directory_in_use_is_said_to_be_so(dataward: Dataward) -> None:
+    directory = a_used_directory()
+    lock = directory.lock()
+
+    said = dataward("clean", "diamond.run", "--json")
+    lock.release()
+
+    assert said.code == ExitCode.FAILED
+    told = {"path": "diamond.run", "in_use": True, "removed": {}, "freed_bytes": 0}
+    assert json.loads(said.out)["directories"] == [told]
+
+
+def test_nothing_to_clean_is_an_empty_list_in_json(dataward: Dataward) -> None:
+    told = {"dry_run": False, "freed_bytes": 0, "directories": []}
+
+    assert json.loads(dataward("clean", "--json").out) == told
 
 
 def test_a_file_with_a_link_elsewhere_frees_nothing(dataward: Dataward) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dataward.cli.exit_codes import ExitCode
 from dataward.cluster.founding import ClusterDirectory
 
 
@@ -49,6 +50,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDirectory:
             ["submit", "w.json", "--time-limit", "0", "--access", "lab/submit.access"],
             "--time-limit 0 would leave tasks no time",
         ),
+        (["cluster", "up", "new", "--replicas", "1"], "3 with 0 or 1 replicas each"),
+        (["cluster", "up", "new", "--lease", "soon"], "'soon' is not a duration"),
         (["cluster", "init", "lab"], "holds a cluster already"),
         (["cluster", "down", "empty"], "holds no cluster"),
         (["clean", "--access", "lab/submit.access"], "name the runs to clean"),
@@ -78,6 +81,16 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     assert done.code in (1, 2, 3)
     assert said in done.err.replace("\n", " ")
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("wrong", [("--replicas", "1"), ("--shards", "2"), ("--lease", "0.1s")])
+def test_a_cluster_that_cannot_be_as_asked_for_is_not_founded(
+    lab: ClusterDirectory, dataward, wrong: tuple[str, str]
+) -> None:
+    said = dataward("cluster", "up", "new", *wrong)
+
+    assert said.code == ExitCode.USAGE
+    assert not Path("new").exists()
 
 
 def test_founding_says_where_the_files_are(lab: ClusterDirectory, dataward) -> None:

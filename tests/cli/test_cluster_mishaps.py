@@ -214,6 +214,15 @@ def test_a_run_that_nobody_knows_is_not_said_to_be_removed(
     assert "never-was: no run is called that" in said.out
 
 
+def test_cleaning_a_cluster_is_told_as_json(dataward: Dataward, access: Path) -> None:
+    dataward("submit", one_task("echo 1 > o"), "--wait", "--name", "mine", "--access", access)
+
+    said = dataward("clean", "mine", "never-was", "--json", "--access", access)
+
+    told = [{"run": "mine", "was_known": True}, {"run": "never-was", "was_known": False}]
+    assert json.loads(said.out) == {"runs": told}
+
+
 def test_an_access_file_of_another_cluster_is_called_that(
     dataward: Dataward, cluster: LaptopCluster
 ) -> None:

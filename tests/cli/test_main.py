@@ -57,6 +57,14 @@ def test_the_version_is_the_installed_one(dataward: Dataward) -> None:
     assert said.out == f"dataward {version('dataward')}\n"
 
 
+def test_the_package_runs_as_the_command() -> None:
+    words = [sys.executable, "-m", "dataward", "--version"]
+
+    said = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    assert said.stdout == f"dataward {version('dataward')}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said_words"),
     [

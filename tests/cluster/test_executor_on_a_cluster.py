@@ -18,13 +18,14 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from calls.gates import Gate
 from cluster.laptops import LaptopCluster, laptop_cluster
 from dataward import Executor, ProcessDiedError, ValueLostError, write_workflow
-from dataward.cluster.access import read_access
+from dataward.cluster.access import read_access, write_access
 from dataward.cluster.call_wire import CALLS_PATH, BorrowSlot, MakeBundle, encode_messages
 from dataward.cluster.lending import PYTHON
 from dataward.cluster.visitor import ClusterError
@@ -509,9 +510,13 @@ def test_when_the_caller_is_killed_its_calls_end_and_its_values_go(cluster, tmp_
     wait_until_no_calls_are_left(cluster)
 
 
-def test_who_may_only_look_may_make_no_calls(cluster):
+def test_who_may_only_look_may_make_no_calls_whatever_the_file_says(cluster):
+    access = read_access(cluster.laptop.directory.access_file("read"))
+    forged = cluster.path / "forged.access"
+    write_access(forged, msgspec.structs.replace(access, role="submit"))
+
     with pytest.raises(ClusterError, match="no role of yours"):
-        Executor(access=cluster.laptop.directory.access_file("read"))
+        Executor(access=forged)
 
 
 @contextmanager
@@ -581,6 +586,12 @@ def test_calls_are_made_while_the_store_is_away(doomed):
 
         assert list(executor.map(double, range(300))) == list(range(0, 600, 2))
         assert executor.submit(len, executor.submit(big_value)).result(SECONDS) == SIZE
+
+
+@pytest.mark.parametrize("role", ["read", "node"])
+def test_who_may_not_submit_is_told_which_file_to_name(cluster, role):
+    with pytest.raises(SettingError, match=r"nobody may make calls; this takes submit\.access"):
+        Executor(access=cluster.laptop.directory.access_file(role))
 
 
 def test_what_is_only_for_this_machine_is_refused(cluster):

@@ -45,6 +45,20 @@ def test_what_a_lost_host_told_is_not_waited_for_for_long() -> None:
     assert [event.at for event in found] == [4.9, 5.0, far]
 
 
+def test_when_two_hosts_wait_for_a_lost_one_each_still_waits_for_the_other() -> None:
+    lists = {
+        A: [began(5.0, "one", A), finished(5.5, "one", A), began(9.0, "late", A)],
+        B: [began(4.9, "two", B), began(6.0, "child", B)],
+    }
+    gone = (TaskId("gone"),)
+    parents = {TaskId("one"): gone, TaskId("two"): gone, TaskId("child"): (TaskId("one"),)}
+
+    found = [(type(event), event.task) for event in merged(lists, parents)]
+
+    assert found.index((TaskFinished, "one")) < found.index((AttemptBegan, "child"))
+    assert len(found) == 5
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from([A, B]), st.floats(0, 100), st.sampled_from("pqrs")), max_size=30

@@ -51,11 +51,12 @@ nodes:
     up: 2Gbps
     down: 4Gbps
     site: lyon
+    sync: 5ms
 """)
 
     assert platform == Platform(
         machines=(
-            Machine("big", 16, 1.5, 64e9, 2e12, 1e9, 2 * GBPS, 4 * GBPS, "lyon"),
+            Machine("big", 16, 1.5, 64e9, 2e12, 1e9, 2 * GBPS, 4 * GBPS, "lyon", 0.005),
         ),
         latency_seconds=0.001,
         site_bytes_per_second=12.5e6,

@@ -85,6 +85,7 @@ async def run_files(work: DataWork, access: Path) -> None:
     async with Visitor(read, contacts_for(access, read)) as visitor:
         await submitted(visitor, workflow_of(warm))
         data_work.wait_for_calm()
+        data_work.have_memory(work)
         spent = Spent.now()
         name = await submitted(visitor, workflow_of(work))
         took = spent.until_now()

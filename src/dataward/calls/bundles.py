@@ -4,6 +4,8 @@ A call that takes microseconds must not be sent alone, and calls that take secon
 for each other. Nobody says beforehand how long calls take, so each function is timed: its first
 call is sent alone, later bundles grow while they take less than ``target_seconds``. A call whose
 unfinished dependencies are all in the bundle joins it: a chain or a small tree is then one bundle.
+But if another value that it needs would have to be brought to the bundle's node, the call waits
+until all its values are made: nobody knows yet at which node most of their bytes will be.
 A call that turns out slow is noticed by `dispatcher`, which gives back the calls behind it.
 
 A call that needs large values waits for a slot of the node that has most of their bytes. A slot of
@@ -206,22 +208,22 @@ class Bundler:
             own.moved_on_at = self.now()
             return self._nearest(own.calls, node).items
         if self.ready:
-            return self._drafted(self.ready).items
+            return self._drafted(self.ready, node).items
         strays = self._strays(node)
-        draft = self._drafted(strays)
+        draft = self._drafted(strays, node)
         for item in reversed(strays):  # for which there is no room
             assert item.preferred is not None
             self.at_home[item.preferred.node].calls.append(item)
         return draft.items
 
-    def _drafted(self, ready: "deque[Item]") -> BundleDraft:
+    def _drafted(self, ready: "deque[Item]", node: str) -> BundleDraft:
         share = ceil(len(ready) / (self.slots * self.settings.ahead))
         draft = BundleDraft(self.settings)
         while ready and share > 0 and draft.has_room_for(ready[0]):
             seed = ready.popleft()
             share -= 1
             if not seed.gone:
-                _take(seed, draft)
+                self._take(seed, draft, node)
             elif not draft.items:
                 share = max(share, 1)  # all before were gone, so the bundle still has no call
         return draft
@@ -240,13 +242,35 @@ class Bundler:
                 aside.append(item)
             else:
                 share -= 1
-                _take(item, draft)
+                self._take(item, draft, node)
         if aside and not draft.items:
             least = min(aside, key=lambda item: self.places.moving_seconds(item, node))
             aside.remove(least)
-            _take(least, draft)
+            self._take(least, draft, node)
         line.extendleft(reversed(aside))
         return draft
+
+    def _take(self, seed: Item, draft: BundleDraft, node: str) -> None:
+        """Add a call and, depth first, the calls whose missing results are then all in the bundle.
+
+        Calls for which another value would have to be brought to the node are left out.
+        """
+        stack = [seed]
+        inside = draft.inside
+        while stack and not draft.is_full:
+            item = stack.pop()
+            if not draft.has_room_for(item):
+                continue  # it becomes ready when this bundle has come back
+            draft.add(item)
+            complete = []
+            for child in item.dependants or ():
+                have = inside.get(child.number, 0) + 1
+                inside[child.number] = have
+                if have == child.missing and not child.gone:
+                    complete.append(child)
+            stack.extend(
+                child for child in reversed(complete) if not self.places.moving_seconds(child, node)
+            )
 
     def _strays(self, node: str) -> "deque[Item]":
         """Calls out of other nodes' lines, from the ends, where calls wait longest.
@@ -307,21 +331,3 @@ class Bundler:
             item.is_out = False
             if not item.missing:
                 self._line_of(item).appendleft(item)
-
-
-def _take(seed: Item, draft: BundleDraft) -> None:
-    """Add a call and, depth first, the calls whose missing results are then all in the bundle."""
-    stack = [seed]
-    inside = draft.inside
-    while stack and not draft.is_full:
-        item = stack.pop()
-        if not draft.has_room_for(item):
-            continue  # it becomes ready when this bundle has come back
-        draft.add(item)
-        complete = []
-        for child in item.dependants or ():
-            have = inside.get(child.number, 0) + 1
-            inside[child.number] = have
-            if have == child.missing and not child.gone:
-                complete.append(child)
-        stack.extend(reversed(complete))

@@ -181,8 +181,12 @@ class Dispatcher:
         return PreferredNode(max(held, key=held.__getitem__), all_bytes / MOVE_BYTES_PER_SECOND)
 
     def moving_seconds(self, item: Item, node: str) -> float:
-        values = _values_elsewhere(item)
-        away_bytes = sum(value.size_bytes for value in values if node not in value.homes)
+        assert isinstance(item, PendingCall)
+        away_bytes = 0
+        for need in item.needs:  # a plain loop: it is asked for each call that joins a bundle
+            kept = need.kept
+            if isinstance(kept, StoredResult) and kept.homes and node not in kept.homes:
+                away_bytes += kept.size_bytes
         return away_bytes / MOVE_BYTES_PER_SECOND
 
     def slots_at(self, node: str) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.options import ContactOption, ElsewhereOption
+from dataward.cli.options import ContactOption, ElsewhereOption, JsonOption
 from dataward.cli.parameters import Argument, Option
 
 
@@ -21,6 +21,7 @@ def clean_command(
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
     access: ElsewhereOption = None,
     contacts: ContactOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Remove the records of old runs, what interrupted tasks left, and unused files.
 
@@ -36,10 +37,10 @@ def clean_command(
     - `dataward clean montage-9e1f --access lab/submit.access`
     """
     if access is not None:
-        _clean_in_cluster(access, contacts, runs or [], all_=all_, dry_run=dry_run)
+        _clean_in_cluster(access, contacts, runs or [], all_=all_, dry_run=dry_run, json=json)
         return
-    from dataward.cli.cleaning import all_here, ask, cleaned_bytes, named_run
-    from dataward.cli.output import stderr_console, stdout_console
+    from dataward.cli.cleaning import all_here, ask, cleaned, named_run
+    from dataward.cli.output import encodable, print_json, stderr_console, stdout_console
     from dataward.cli.recorded import looking_into
     from dataward.cli.visiting import on_this_machine
     from dataward.model.quantities import show_bytes
@@ -47,26 +48,45 @@ def clean_command(
     on_this_machine(contacts)
     with looking_into("."):
         found = [named_run(name, whole=all_) for name in runs] if runs else all_here()
-    if not found:
+    if not found and not json:
         stderr_console().print("there is no run directory here", soft_wrap=True)
         return
     if all_ and not dry_run and not yes:
         ask(found)
     results = [
-        cleaned_bytes(directory, number, whole=all_, dry=dry_run) for directory, number in found
+        cleaned(directory, number, whole=all_, dry=dry_run, quiet=json)
+        for directory, number in found
     ]
-    freed = sum(result or 0 for result in results)
-    sentence = f"{show_bytes(freed)} would be freed" if dry_run else f"{show_bytes(freed)} freed"
-    stdout_console().print(sentence, soft_wrap=True)
+    freed = sum(result.freed_bytes for result in results if result)
+    if json:
+        told = [
+            {
+                "path": encodable(directory.path / number if number else directory.path),
+                "in_use": result is None,
+                "removed": result.removed if result else {},
+                "freed_bytes": result.freed_bytes if result else 0,
+            }
+            for (directory, number), result in zip(found, results, strict=True)
+        ]
+        print_json({"dry_run": dry_run, "freed_bytes": freed, "directories": told})
+    else:
+        done = "would be freed" if dry_run else "freed"
+        stdout_console().print(f"{show_bytes(freed)} {done}", soft_wrap=True)
     if runs and None in results:
         raise SystemExit(ExitCode.FAILED)
 
 
 def _clean_in_cluster(
-    access: Path, contacts: list[str] | None, runs: list[str], *, all_: bool, dry_run: bool
+    access: Path,
+    contacts: list[str] | None,
+    runs: list[str],
+    *,
+    all_: bool,
+    dry_run: bool,
+    json: bool,
 ) -> None:
     from dataward.cli.complaints import visible
-    from dataward.cli.output import stdout_console
+    from dataward.cli.output import print_json, stdout_console
     from dataward.cli.visiting import visit
     from dataward.cluster.visitor import ClusterError, Visitor
     from dataward.errors import SettingError
@@ -76,14 +96,22 @@ def _clean_in_cluster(
     if all_ or dry_run:
         raise SettingError("--all and --dry-run are for run directories, not for a cluster's runs")
 
-    async def clean(visitor: Visitor, run: str) -> None:
+    async def clean(visitor: Visitor, run: str) -> bool:
         try:
             await visitor.run(run)
-            said = "removed"
+            is_known = True
         except ClusterError:  # also if an earlier clean was broken off: files may be left
-            said = "no run is called that; what nodes still had of it is removed"
+            is_known = False
         await visitor.clean(run)
-        stdout_console().print(f"{visible(run)}: {said}", soft_wrap=True)
+        return is_known
 
+    told = []
     for name in runs:
-        visit(access, contacts, partial(clean, run=name), run=name, role="submit")
+        is_known = visit(access, contacts, partial(clean, run=name), run=name, role="submit")
+        told.append({"run": name, "was_known": is_known})
+        if not json:
+            unknown = "no run is called that; what nodes still had of it is removed"
+            said = "removed" if is_known else unknown
+            stdout_console().print(f"{visible(name)}: {said}", soft_wrap=True)
+    if json:
+        print_json({"runs": told})

@@ -4,10 +4,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from dataward.cli.complaints import complain, visible
 from dataward.cli.exit_codes import ExitCode
-from dataward.cli.left_behind import Leftovers, everything_in, leftovers_of, old_record
+from dataward.cli.left_behind import everything_in, leftovers_of, old_record
 from dataward.cli.output import counted, stderr_console, stdout_console
 from dataward.errors import OutputError, SettingError
 from dataward.model.quantities import show_bytes
@@ -16,6 +17,13 @@ from dataward.stores.journal import DirectoryInUse
 
 Named = tuple[RunDirectory, str]
 """A run directory, and the number of one run in it, or "" for the whole directory."""
+
+
+class Cleaned(NamedTuple):
+    """What was removed of one run directory, or would be: how many, by what they are."""
+
+    freed_bytes: int
+    removed: dict[str, int]
 
 
 def named_run(name: str, *, whole: bool) -> Named:
@@ -55,19 +63,25 @@ def ask(found: Sequence[Named]) -> None:
         raise SystemExit(ExitCode.FAILED)
 
 
-def cleaned_bytes(directory: RunDirectory, number: str, *, whole: bool, dry: bool) -> int | None:
-    """The bytes freed, or None if the directory is in use and was left alone."""
+def cleaned(
+    directory: RunDirectory, number: str, *, whole: bool, dry: bool, quiet: bool = False
+) -> Cleaned | None:
+    """What was removed, or None if the directory is in use and was left alone."""
     try:
         with _locked(directory):
             if whole:
                 found = everything_in(directory)
             else:
                 found = old_record(directory, number) if number else leftovers_of(directory)
-            freed_bytes = found.room_bytes()
-            _tell(directory, found, freed_bytes, dry=dry)
+            counts = {noun: len(paths) for noun, paths in found.paths.items() if paths}
+            told = Cleaned(found.room_bytes(), counts)
+            for sentence in found.warnings:
+                stderr_console().print(f"warning: {visible(sentence)}", soft_wrap=True)
+            if not quiet:
+                _tell(directory, told, dry=dry)
             if not dry:
                 found.remove()
-            return freed_bytes
+            return told
     except DirectoryInUse as error:
         complain(f"{error}; it is left alone")
         return None
@@ -84,10 +98,8 @@ def _locked(directory: RunDirectory) -> Iterator[None]:
         lock.release()
 
 
-def _tell(directory: RunDirectory, found: Leftovers, freed_bytes: int, *, dry: bool) -> None:
-    for sentence in found.warnings:
-        stderr_console().print(f"warning: {visible(sentence)}", soft_wrap=True)
-    what = ", ".join(counted(len(paths), noun) for noun, paths in found.paths.items() if paths)
+def _tell(directory: RunDirectory, told: Cleaned, *, dry: bool) -> None:
+    what = ", ".join(counted(count, noun) for noun, count in told.removed.items())
     done = "would remove" if dry else "removing"
-    said = f"{done} {what} ({show_bytes(freed_bytes)})" if what else "nothing to remove"
+    said = f"{done} {what} ({show_bytes(told.freed_bytes)})" if what else "nothing to remove"
     stdout_console().print(f"{visible(directory.path)}: {said}", soft_wrap=True)

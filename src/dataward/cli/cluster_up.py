@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dataward.cli.options import JsonOption, LeaseOption, ReplicasOption, ShardsOption
+from dataward.cli.options import (
+    JsonOption,
+    LeaseOption,
+    ReplicasOption,
+    ShardsOption,
+    lease_seconds_of,
+)
 from dataward.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
@@ -45,8 +51,11 @@ def cluster_up_command(
         from dataward.cli.laptop_nodes import wait_for_nodes
         from dataward.cluster.founding import ClusterDirectory
         from dataward.cluster.laptop import Laptop
+        from dataward.cluster.local_store import LocalStore
     except ImportError as error:
         raise needs_extra(error) from error
+    LocalStore.check_size(shards, replicas)
+    lease_seconds_of(lease)
     cluster = ClusterDirectory(directory)
     if not cluster.exists:
         cluster.found(directory.absolute().name)

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import msgspec
 
+from dataward.cli.options import lease_seconds_of
 from dataward.cluster.access import note_contact, read_access, remove_contact
 from dataward.cluster.host import Host, HostSettings
 from dataward.errors import SettingError
 from dataward.kernel.realtime import new_event_loop
 from dataward.model.ids import NodeId
 from dataward.model.platform import RESERVED
-from dataward.model.quantities import parse_bandwidth, parse_bytes, parse_seconds
+from dataward.model.quantities import parse_bandwidth, parse_bytes
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
@@ -50,9 +51,6 @@ def run_node(
             f"a node cannot be called {node!r}; give --name with letters, digits, - and _"
         )
     host, port = _listen_place(listen)
-    lease_seconds = parse_seconds(lease)
-    if lease_seconds < 0.5:
-        raise SettingError("--lease takes at least 0.5s: renewals need time to arrive")
     settings = HostSettings(
         node=node,
         depot=(depot or Path(f"dataward-{node}")).absolute(),
@@ -61,7 +59,7 @@ def run_node(
         listen=host,
         port=port,
         address=address,
-        lease_seconds=lease_seconds,
+        lease_seconds=lease_seconds_of(lease),
         site=site,
         bytes_per_second=parse_bandwidth(bandwidth) if bandwidth else 0.0,
     )

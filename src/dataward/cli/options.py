@@ -8,6 +8,7 @@ from dataward.model.edges import Edges
 
 CORES_DEFAULT = 4  # ADAGE's nodes have four
 CORES_MAX = 1_000_000
+LEASE_SECONDS_MIN = 0.5
 
 # --- workflows and results ---
 
@@ -113,3 +114,15 @@ ReplicasOption = Annotated[
 LeaseOption = Annotated[
     str, Option("--lease", help="A node that is silent for so long is taken for dead.")
 ]
+
+
+def lease_seconds_of(lease: str) -> float:
+    """How long a lease is. Raises SettingError."""
+    from dataward.errors import SettingError
+    from dataward.model.quantities import parse_seconds
+
+    seconds = parse_seconds(lease)
+    if seconds < LEASE_SECONDS_MIN:
+        least = f"at least {LEASE_SECONDS_MIN}s"
+        raise SettingError(f"--lease takes {least}: renewals need time to arrive")
+    return seconds

@@ -62,8 +62,9 @@ class ExecutorAnywhere(CallExecutor):
                 raise SettingError("nodes and on_event are for calls on this machine: no access")
             # Imported here: whoever makes calls on this machine needs no network.
             try:
-                from dataward.cluster.access import contacts_for, read_access
+                from dataward.cluster.access import ROLES, contacts_for, read_access
                 from dataward.cluster.borrowing import ClusterLender, ClusterSettings
+                from dataward.live.credentials import Role
             except ImportError as error:
                 raise SettingError(
                     f"clusters need more than is installed here ({error.name} is missing): "
@@ -71,6 +72,8 @@ class ExecutorAnywhere(CallExecutor):
                 ) from error
 
             read = read_access(Path(access))
+            if ROLES[read.role] is not Role.SUBMIT:
+                raise SettingError(f"with {access} nobody may make calls; this takes submit.access")
             slots_max = slots or max_workers or 0
             make_lender = partial(
                 ClusterLender,

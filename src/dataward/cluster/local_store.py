@@ -67,8 +67,7 @@ class LocalStore:
         the last second is lost when the machine stops. Raises SettingError, or ServerFailed if a
         server does not start.
         """
-        if (shards, replicas) not in ((1, 0), (3, 0), (3, 1)):
-            raise SettingError("a local store has 1 server, or 3 with 0 or 1 replicas each")
+        LocalStore.check_size(shards, replicas)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = DirectoryLock(directory)
         try:
@@ -86,6 +85,12 @@ class LocalStore:
             return _servers(directory, plan)[0].url
         finally:
             lock.release()
+
+    @staticmethod
+    def check_size(shards: int, replicas: int) -> None:
+        """Raises SettingError if there is no such store."""
+        if (shards, replicas) not in ((1, 0), (3, 0), (3, 1)):
+            raise SettingError("a local store has 1 server, or 3 with 0 or 1 replicas each")
 
     @staticmethod
     def stop(directory: Path) -> None:

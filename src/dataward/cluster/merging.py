@@ -52,8 +52,8 @@ class CausalOrder:
         self._now = 0.0
 
     def add(self, node: NodeId, event: Event) -> Iterator[Event]:
-        for other in [n for n, held in self._held.items() if event.at - held[0].at > WAIT_SECONDS]:
-            yield from self._let_go(other)
+        while late := [n for n, held in self._held.items() if event.at - held[0].at > WAIT_SECONDS]:
+            yield from self._let_go(late[0])
         if node in self._held:
             self._held[node].append(event)
         elif self._must_wait(event):
@@ -67,8 +67,13 @@ class CausalOrder:
             yield from self._let_go(next(iter(self._held)))
 
     def _let_go(self, node: NodeId) -> Iterator[Event]:
-        for event in self._held.pop(node, ()):
-            yield from self._give(event)
+        """The host's next event, which has waited long enough, and those after it that may follow.
+
+        Not all: what a later one waits for may be held, too, by another host.
+        """
+        first, *others = self._held.pop(node)
+        yield from self._give(first)
+        yield from self._go_on(node, others)
 
     def _must_wait(self, event: Event) -> bool:
         if type(event) is not AttemptBegan:
@@ -90,8 +95,12 @@ class CausalOrder:
             waiting = self._held.get(node)
             if waiting and not self._must_wait(waiting[0]):
                 del self._held[node]
-                for place, event in enumerate(waiting):
-                    if self._must_wait(event):
-                        self._held[node] = waiting[place:]
-                        break
-                    yield from self._give(event)
+                yield from self._go_on(node, waiting)
+
+    def _go_on(self, node: NodeId, events: list[Event]) -> Iterator[Event]:
+        """A host's events, up to the first that must wait."""
+        for place, event in enumerate(events):
+            if self._must_wait(event):
+                self._held[node] = events[place:]
+                return
+            yield from self._give(event)

@@ -50,6 +50,7 @@ _MACHINE: dict[str, tuple[str, FieldReader]] = {
     "memory": ("memory_bytes", parse_bytes),
     "capacity": ("capacity_bytes", parse_bytes),
     "disk": ("disk_bytes_per_second", parse_bandwidth),
+    "sync": ("sync_seconds", parse_seconds),
     "up": ("up_bytes_per_second", parse_bandwidth),
     "down": ("down_bytes_per_second", parse_bandwidth),
     "site": ("site", _name),

@@ -17,6 +17,7 @@ from time import monotonic
 
 from dataward.live.arriving import Arriving
 from dataward.live.served_files import CHUNK_BYTES, FILES_PATH
+from dataward.live.tls_stream import TlsStream
 from dataward.world import TransferFailed
 
 IDLE_SECONDS = 30.0  # for which a connection is kept for the next file; a server waits longer
@@ -111,7 +112,8 @@ class _Connection(HTTPConnection):
         self, plain: socket.socket, address: str, context: ssl.SSLContext | None, name: str | None
     ) -> None:
         super().__init__(address)
-        self.sock = plain
+        self.sock: socket.socket | TlsStream | None = plain
+        self._plain = plain
         self.auto_open = 0
         self._is_broken_off = False
         self._to_wrap = context
@@ -124,19 +126,14 @@ class _Connection(HTTPConnection):
     def break_off(self) -> None:
         """Have the thread that uses it end at once, with an error."""
         self._is_broken_off = True
-        if self.sock is not None:
-            with suppress(OSError):
-                # Not by the method of a TLS socket, which changes what the thread is using.
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        with suppress(OSError):
+            self._plain.shutdown(socket.SHUT_RDWR)
 
     def receive(self, arriving: Arriving, writers: ThreadPoolExecutor) -> None:
         if self._to_wrap is not None:
             context, self._to_wrap = self._to_wrap, None
-            wrapped = context.wrap_socket(
-                self.sock, server_hostname=self._server_name, do_handshake_on_connect=False
-            )
-            self.sock = wrapped
-            wrapped.do_handshake()
+            stream = self.sock = TlsStream(self._plain, context, self._server_name)
+            stream.shake_hands()
         came_bytes = arriving.came_bytes
         headers = {"Range": f"bytes={came_bytes}-"} if came_bytes else {}
         self.request("GET", f"{FILES_PATH}/{arriving.digest}", headers=headers)

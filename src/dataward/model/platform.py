@@ -25,6 +25,7 @@ class Machine:
     up_bytes_per_second: float = GBPS
     down_bytes_per_second: float = GBPS
     site: str = "site"
+    sync_seconds: float = 0.0  # to write files and their names through to the disk, besides bytes
 
 
 class Placement(Enum):
@@ -95,6 +96,9 @@ def _check_machine(machine: Machine) -> None:
         "up_bytes_per_second", "down_bytes_per_second",
     ):  # fmt: skip
         _check_above_zero(f"{name} of node {machine.id!r}", getattr(machine, name))
+    if not 0 <= machine.sync_seconds < inf:
+        what = f"sync_seconds of node {machine.id!r}"
+        raise SettingError(f"{what} must be at least 0 and finite, not {machine.sync_seconds:g}")
 
 
 def uniform_platform(nodes: int, *, cores: int = 4, bandwidth: float = GBPS) -> Platform:

@@ -147,13 +147,16 @@ class SimDisk:
         return True
 
     async def sync(self) -> None:
-        """Takes no time: writing was charged for when the outputs were stored.
+        """Charge for one sync of the disk: the bytes were when the outputs were stored.
 
         A disk that filled up since then has no room for what was not synced.
         """
+        unsafe = list(self.machine.stored.unsafe)
+        if unsafe and self.machine.spec.sync_seconds:
+            await self.machine.kernel.sleep(self.machine.spec.sync_seconds)
         if self.machine.stored.unsafe:
             self._check_room(0)
-        self.machine.stored.sync()
+        self.machine.stored.sync(unsafe)
 
     async def _pass(self, size_bytes: int) -> None:
         if size_bytes:

@@ -1,6 +1,6 @@
 """One simulated machine: its disk, which survives a crash, and its node, which does not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -55,8 +55,10 @@ class DiskContents:
     def unsafe_bytes(self) -> int:
         return sum(self.files[file].size_bytes for file in self.unsafe)
 
-    def sync(self) -> None:
-        self.unsafe.clear()
+    def sync(self, files: Sequence[FileId]) -> None:
+        """These are safe now; what was written meanwhile is not."""
+        for file in files:
+            self.unsafe.pop(file, None)
 
     def lose_power(self) -> None:
         for file in list(self.unsafe):
