@@ -300,6 +300,18 @@ def test_only_what_a_killed_node_had_begun_may_be_begun_by_others() -> None:
     assert judged(lists, killed(N1, 1.8)) != []
 
 
+def test_two_nodes_that_were_killed_while_one_gave_the_other_a_task_may_both_have_it() -> None:
+    lists = a_history()
+    lists[N1].insert(2, began(1.2, B, "n1.1.7"))  # n2 had it until then, and nobody wrote that down
+    lists[N2][:2] = [began(1.9, B, "n2.2.1"), finished(3, B, "n2.2.1")]
+    lists[N1].insert(3, began(2.0, B, "n1.2.1"))
+    lists[N1].insert(4, ended(2.5, B, "n1.2.1", AttemptOutcome.CANCELLED))
+    both = [Trouble(TroubleKind.KILLED, 1.4, 1.6, node) for node in (N1, N2)]
+
+    assert judged(lists, troubled(*both)) == []
+    assert _matches("n1.2.1 began 'b' at 2.000 s", judged(lists, troubled(both[0]))[0])
+
+
 def test_each_takeover_of_a_task_may_find_it_one_more_node() -> None:
     lists = a_history()
     lists[N1].insert(2, began(2.0, B, "n1.1.8"))

@@ -356,14 +356,27 @@ class _Lives:
                 alive = [one for one in events[:place] if self._is_alive(one, later.at)]
                 # Two that miss its outputs at the same time may both find a node for a task. So may
                 # two that take it over, while the node that had it is back and has it still. And
-                # if it is sent on slowly, somebody may take it for forgotten.
+                # if it is sent on slowly, somebody may take it for forgotten. And if both the node
+                # that handed it over and the one that had begun it are killed, both may have it.
                 again = self.reopened.get((task, later.generation - 1), 0)
                 more = taken[task] + self.slow.get(task, 0)
+                more += self._was_handed_over(events[:place], (*alive[:1], later))
                 if len(alive) >= max(1, again) + more:
                     yield (
                         f"{later.attempt} began {task!r} at {later.at:.3f} s, while "
                         f"{alive[0].attempt} was at it"
                     )
+
+    def _was_handed_over(
+        self, earlier: Iterable[AttemptBegan], now: Iterable[AttemptBegan]
+    ) -> bool:
+        """Whether an earlier attempt died with its node, and these nodes were killed since."""
+        return any(
+            one.attempt not in self.ended
+            and all(self.troubles.killed_after(other.node, one.at) < other.at for other in now)
+            for one in earlier
+            if self.troubles.killed_after(one.node, one.at) < inf
+        )
 
     def _is_alive(self, attempt: AttemptBegan, at: float) -> bool:
         """Whether an attempt was surely under way, and its node had not been given up."""
