@@ -27,6 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "one upload at a time": ("uploads_max=0",),
     "copies of what took long": ("safe_bytes_per_second=0",),
     "second runs": ("backups_max=0",),
+    "spares": ("spare_seconds=inf",),
     "offers, and second runs": ("mover=heft-links",),
     "volunteers": ("volunteers=false",),
     "cores and links by urgency": ("precedence=arrival",),
