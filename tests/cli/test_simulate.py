@@ -137,7 +137,7 @@ def test_settings_change_the_run(dataward: Dataward) -> None:
 def test_faults_are_counted(dataward: Dataward) -> None:
     said = dataward(
         "simulate", "montage.json", "--nodes", "4", "--faults", "crash=0.5,crash_seconds=5",
-        "--set", "lease_seconds=10", "--set", "validation_seconds=5", "--json",
+        "--set", "lease_seconds=10", "--set", "validation_seconds=5", "--seed", "1", "--json",
     )  # fmt: skip
 
     (row,) = json.loads(said.out)

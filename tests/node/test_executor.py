@@ -33,7 +33,6 @@ from dataward.model.operations import (
 )
 from dataward.model.states import AttemptOutcome, TaskState
 from dataward.node.binding import Binder, Binding
-from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
 from dataward.world import StoredFile
 from node.fake_world import FakeWorld, a_queue_entry, a_task
@@ -44,14 +43,12 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.capacity = Capacity(self.world, self.settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
             self.world,
             self.client,
             self.state,
             self.depot,
-            self.capacity,
             self.setbacks,
             binder,
             self.spares,

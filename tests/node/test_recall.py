@@ -22,7 +22,6 @@ from dataward.model.operations import (
 )
 from dataward.model.states import TaskState
 from dataward.node.binding import Binder, Binding
-from dataward.node.capacity import Capacity
 from dataward.node.executor import Executor
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
@@ -34,14 +33,12 @@ class Place(FakeWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        capacity = Capacity(self.world, self.settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
             self.world,
             self.client,
             self.state,
             self.depot,
-            capacity,
             self.setbacks,
             binder,
             self.spares,

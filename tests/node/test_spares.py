@@ -20,7 +20,7 @@ class Place(FakeWorld):
         super().__init__(cores=cores, backups_max=1, **settings)
         binder = Binder(Binding.EARLY, self.state, self.placer)
         executor = Executor(
-            self.world, self.client, self.state, self.depot, self.capacity, self.setbacks, binder,
+            self.world, self.client, self.state, self.depot, self.setbacks, binder,
             self.spares,
         )  # fmt: skip
         self.join()

@@ -7,11 +7,19 @@ node's cores does not count them.
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dataward.model.ids import AttemptId
 from dataward.model.operations import QueueEntry, Shelf
 from dataward.model.workflow import TaskId
 from dataward.world import Fiber, FiberCancelled, Kernel
+
+
+class BegunAttempt(NamedTuple):
+    """An attempt that the store knows: its name, and how much it should write."""
+
+    id: AttemptId
+    output_bytes: int
 
 
 @dataclass(slots=True)
@@ -23,8 +31,7 @@ class UnderWay:
 
     fiber: Fiber[None]
     entry: QueueEntry
-    begun_as: AttemptId | None = None  # the attempt's name, once the store knows it
-    output_bytes: int = 0  # that it should write, known by then as well
+    begun: BegunAttempt | None = None  # once the store knows it
     is_staged: bool = False  # whether its inputs are here
     started_at: float | None = None
     has_run: bool = False
@@ -33,7 +40,7 @@ class UnderWay:
     @property
     def waits_to_run(self) -> bool:
         """Whether the store knows the attempt, and its process has not begun to run."""
-        return self.begun_as is not None and self.started_at is None and not self.is_called_off
+        return self.begun is not None and self.started_at is None and not self.is_called_off
 
     @property
     def waits_for_core(self) -> bool:
@@ -42,14 +49,24 @@ class UnderWay:
     @property
     def may_end(self) -> bool:
         """Whether the attempt of a spare can be called off: it is known, and has not run yet."""
-        return self.begun_as is not None and not self.has_run and not self.is_called_off
+        return self.begun is not None and not self.has_run and not self.is_called_off
 
     @property
     def runs(self) -> bool:
         return self.started_at is not None and not self.has_run
 
-    def begin(self, attempt: AttemptId, output_bytes: int) -> None:
-        self.begun_as, self.output_bytes = attempt, output_bytes
+    @property
+    def begun_as(self) -> AttemptId | None:
+        """The attempt's name, once the store knows it."""
+        return self.begun.id if self.begun is not None else None
+
+    @property
+    def output_bytes(self) -> int:
+        """How much the attempt should write, as far as is known."""
+        return self.begun.output_bytes if self.begun is not None else 0
+
+    def begin(self, attempt: BegunAttempt) -> None:
+        self.begun = attempt
 
     def stage(self) -> None:
         self.is_staged = True
@@ -146,7 +163,7 @@ class Attempts:
         """Note the name by which the store knows the attempt, and how much it should write."""
         under_way = self._find(task)
         if under_way is not None:
-            under_way.begin(attempt, output_bytes)
+            under_way.begin(BegunAttempt(attempt, output_bytes))
 
     def stage(self, task: TaskId) -> None:
         """Note that the inputs of the task's attempt are here."""

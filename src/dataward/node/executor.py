@@ -41,10 +41,14 @@ class Executor:
     store: StoreClient
     state: NodeState
     depot: Depot
-    capacity: Capacity
     setbacks: Setbacks
     binder: Binder
     spares: Spares
+
+    @property
+    def capacity(self) -> Capacity:
+        """The cores and memory, which spares have while nothing else wants them."""
+        return self.spares.capacity
 
     async def run(self) -> None:
         attempts = self.state.attempts

@@ -73,7 +73,7 @@ class Node:
         self._capacity = capacity = Capacity(world, settings)
         binder = Binder(rules.binding, state, placer)
         self._spares = spares = Spares(world, store, state, capacity, placer)
-        self._executor = Executor(world, store, state, depot, capacity, setbacks, binder, spares)
+        self._executor = Executor(world, store, state, depot, setbacks, binder, spares)
         self._mover = rules.mover.at(NodeParts(world, store, state, placer, depot, capacity))
         self._leaving = Leaving(world, store, state, placer, depot, self._is_speaking)
         self._fibers: list[Fiber[None]] = []
