@@ -274,6 +274,20 @@ def test_a_short_task_may_be_left_out_wholly_but_not_one_that_ran_long_before() 
     assert judged(lists, killed(N2, 0.2)) != []  # its parent had not finished then
 
 
+def test_a_reopening_may_be_left_out_by_a_killed_node_though_the_first_end_is_left_out_too() -> (
+    None
+):
+    lists = a_history()
+    lists[N1][2:4] = [began(3.1, C, "n1.1.2")]
+    lists[N2].append(began(8, C, "n2.1.3", 2))
+    lists[N2].append(finished(9, C, "n2.1.3", 2))
+    lists[N1].append(RunEnded(10, 3, 0, 0, 0))
+    again = {"generations": {A: 1, B: 1, C: 2}}
+
+    assert judged(lists, killed(N1, 4.2), **again) == []
+    assert any("ran 2 times" in told for told in judged(lists, killed(N1, 15), **again))
+
+
 def test_a_task_that_somebody_began_later_had_not_finished_before() -> None:
     lists = a_history()
     lists[N2] = [began(9.0, B, "n2.2.1"), finished(9.5, B, "n2.2.1")]

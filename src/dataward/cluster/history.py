@@ -263,9 +263,11 @@ class _Told:
             if again <= 1 or _epoch(generation):
                 continue
             told = len(self.reopened.get(task, ()))
-            first = self.finished.get(task, 0.0)
-            begins = [a.at for a in self.of_task.get(task, ()) if a.generation > 1]
-            last = max(begins, default=inf)
+            # Its first end may be untold, too: then a later one is the first that was told.
+            begins = self.of_task.get(task, ())
+            began = min((a.at for a in begins if a.generation == 1), default=0.0)
+            first = self.closed.get((task, 1), began)
+            last = max((a.at for a in begins if a.generation > 1), default=inf)
             if told < again - 1 and not self.troubles.may_be_unwritten(first, last):
                 yield f"{task!r} ran {again} times, though it was reopened {told} times"
 
