@@ -353,8 +353,8 @@ def test_components_stop_in_the_opposite_order_of_their_start(
 
     assert stopped == [
         f"n0 {component}"
-        for component in ("mover", "stocker", "giving way", "spares", "executor", "validator",
-                          "lease", "inbox", "herald", "committer", "rejoin", "join")
+        for component in ("mover", "stocker", "making room", "giving way", "spares", "executor",
+                          "validator", "lease", "inbox", "herald", "committer", "rejoin", "join")
     ]  # fmt: skip
 
 

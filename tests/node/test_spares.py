@@ -10,6 +10,7 @@ from dataward.node.binding import Binder, Binding
 from dataward.node.decision_maker import DecisionMaker
 from dataward.node.executor import Executor
 from dataward.node.setbacks import GAVE_WAY
+from dataward.node.settings import Precedence
 from node.fake_world import FakeWorld, a_queue_entry, a_task
 
 
@@ -28,15 +29,18 @@ class Place(FakeWorld):
         self.runner.may_end.clear()
         claiming = DecisionMaker(self.world, self.settings, self.client, self.state)
         for loop in (
-            executor.run(), executor.run_spares(), self.spares.give_way(), claiming.run(),
+            executor.run(), executor.run_spares(), self.spares.give_way(), self.spares.make_room(),
+            claiming.run(),
         ):  # fmt: skip
             self.start(loop)
 
-    def is_given(self, *tasks: str, shelf: Shelf = Shelf.SHARED, **fields: Any) -> None:
-        """These tasks are queued for this node; the first is the most urgent."""
-        specs = [a_task(task, priority=float(i), **fields) for i, task in enumerate(tasks)]
+    def is_given(
+        self, *tasks: str, by: float = 0.0, shelf: Shelf = Shelf.SHARED, **fields: Any
+    ) -> None:
+        """These tasks are queued for this node; the first is to start by then at the latest."""
+        specs = [a_task(task, priority=by + i, **fields) for i, task in enumerate(tasks)]
         self.have(*(Submit(spec) for spec in specs))
-        self._queue(shelf, *tasks)
+        self._queue(shelf, by, *tasks)
 
     def is_given_spares(self, *tasks: str, **fields: Any) -> None:
         """These tasks run at n1, and are queued here as spares."""
@@ -44,11 +48,11 @@ class Place(FakeWorld):
                  for i, task in enumerate(tasks)]  # fmt: skip
         self.have(*(Submit(spec) for spec in specs))
         self.have(*(Begin(spec.id, "n1.1.1", NodeId("n1")) for spec in specs))
-        self._queue(Shelf.SPARE, *tasks)
+        self._queue(Shelf.SPARE, 9.0, *tasks)
 
-    def _queue(self, shelf: Shelf, *tasks: str) -> None:
+    def _queue(self, shelf: Shelf, by: float, *tasks: str) -> None:
         entries = tuple(
-            a_queue_entry(task, float(i), shelf=shelf, replica=shelf is Shelf.SPARE)
+            a_queue_entry(task, by + i, shelf=shelf, replica=shelf is Shelf.SPARE)
             for i, task in enumerate(tasks)
         )
         self.have(Enqueue(self.world.node, entries))
@@ -89,6 +93,53 @@ def test_a_spare_ends_when_a_task_needs_its_core() -> None:
     assert [release.task for release in place.asked(Release)] == ["s"]
     assert not place.state.identity.holdings.keys() - {"t"}
     assert len(place.known("s").attempts) == 1
+
+
+def test_a_task_that_has_time_waits_for_another_core_before_a_more_urgent_spare_ends() -> None:
+    place = Place()
+    place.is_given_spares("s")
+
+    place.is_given("t", by=100.0)
+    place.pass_time(49.0)
+
+    assert place.runner.given == ["s"]
+
+    place.pass_time(2.0)
+
+    assert place.runner.given == ["s", "t"]
+    assert place.ends() == [("s", AttemptOutcome.RELEASED, GAVE_WAY)]
+
+
+def test_a_spare_stays_if_another_core_is_free_in_time() -> None:
+    place = Place(cores=2)
+    place.is_given("a")
+    place.is_given_spares("s")
+    place.is_given("t", by=100.0)
+
+    place.state.attempts.cancel("a", 1)
+    place.pass_time(60.0)
+
+    assert place.runner.given == ["a", "s", "t"]
+    assert place.spare_tasks == ["s"]
+
+
+def test_a_task_waits_for_no_spare_that_is_less_urgent() -> None:
+    place = Place()
+    place.is_given_spares("s")
+
+    place.is_given("t", by=8.0)
+
+    assert place.runner.given == ["s", "t"]
+
+
+def test_of_tasks_that_wait_for_spares_the_one_that_must_start_first_has_the_core() -> None:
+    place = Place(precedence=Precedence.URGENCY)
+    place.is_given_spares("s")
+    place.is_given("t", by=100.0)
+
+    place.is_given("u")
+
+    assert place.runner.given == ["s", "u"]
 
 
 def test_the_least_urgent_spare_ends_first_and_no_more_than_needed() -> None:

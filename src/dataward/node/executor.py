@@ -220,8 +220,8 @@ class Executor:
         self.state.attempts.stage(spec.id)
         if not self.state.attempts.is_spare(spec.id):
             await self._give_way(spec)
-            await self.spares.make_room(spec)
-        elif not self.capacity.has_room_for(spec):
+            return await self.spares.take_cores(spec)
+        if not self.capacity.has_room_for(spec):
             raise NoIdleCore
         await self.capacity.take(spec)
 

@@ -91,6 +91,7 @@ class Node:
             ("executor", self._executor.run()),
             ("spares", self._executor.run_spares()),
             ("giving way", self._spares.give_way()),
+            ("making room", self._spares.make_room()),
             ("stocker", self._stocker.run()),
             *(("mover", loop) for loop in self._mover.loops()),
         ]
