@@ -17,7 +17,7 @@ from bench.peers.tables import Shown
 from dataward.model.quantities import show_bytes
 
 RECORD = REPOSITORY / "build" / "cluster-data.json"
-ROUNDS = 2
+ROUNDS = 3
 FULL_PERCENT, QUICK_PERCENT = 100, 10
 
 HEADINGS = {
@@ -40,8 +40,11 @@ VALUES = Contestant(
     workloads=("locality", "joins", "hot"),
 )
 DASK = Contestant("Dask (saturation inf)", "data_on_dask.py", "dask", "distributed", workloads=WORK)
+DASK_TLS = Contestant(
+    "Dask, TLS", "data_on_dask.py", "dask", "distributed", options=("tls",), workloads=WORK
+)
 RAY = Contestant("Ray", "data_on_ray.py", "ray", "ray", workloads=WORK)
-CONTESTANTS = (FILES, VALUES, DASK, RAY)
+CONTESTANTS = (FILES, VALUES, DASK, DASK_TLS, RAY)
 
 
 def show_data(out: Console, quick: bool, contestants: Sequence[Contestant] = CONTESTANTS) -> None:
@@ -101,7 +104,7 @@ def _ratios(outcomes: Outcomes) -> Table:
     for work in WORK:
         table.add_column(work, justify="right")
     for ours in (FILES, VALUES):
-        for other in (DASK, RAY):
+        for other in (DASK, DASK_TLS, RAY):
             cells = (_ratio(outcomes, ours, other, work) for work in WORK)
             table.add_row(f"{other.name} / {ours.name}", *cells)
     return table

@@ -1,12 +1,16 @@
-"""Dask distributed: a process of one thread for each node; worker saturation is without limit."""
+"""Dask distributed: a process of one thread for each node; worker saturation is without limit.
 
+With `tls` as third argument, all that goes over the network is encrypted, as ours is.
+"""
+
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dask
 import data_work
 from data_work import MB, DataPeer, DataWork
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
 
 # A worker's limit is for its whole process, which is so large without any object.
 PROCESS_BYTES = 150 * MB
@@ -16,6 +20,7 @@ PROCESS_BYTES = 150 * MB
 def dask_of(work: DataWork) -> Iterator[DataPeer]:
     dask.config.set({"distributed.scheduler.worker-saturation": float("inf")})
     limit = work.room_bytes + PROCESS_BYTES if work.room_bytes else 0
+    security = Security.temporary() if sys.argv[3:] == ["tls"] else None
     with (
         LocalCluster(
             n_workers=work.nodes,
@@ -23,8 +28,9 @@ def dask_of(work: DataWork) -> Iterator[DataPeer]:
             processes=True,
             dashboard_address=None,
             memory_limit=limit,
+            security=security,
         ) as cluster,
-        Client(cluster) as client,
+        Client(cluster, security=security) as client,
     ):
 
         def moved_bytes() -> float:
