@@ -1530,6 +1530,13 @@ def test_a_spare_is_granted_while_the_task_has_one_attempt_at_another_node(store
     assert not store.replicate("a", "n1", "n3", spare=True).granted
 
 
+def test_a_task_that_may_have_no_backups_has_no_spares(store):
+    store.submit(a_task("a", backups_max=0))
+    store.begin("a", "n1.1.1")
+
+    assert not store.replicate("a", "n1", "n2", spare=True).granted
+
+
 def test_a_spare_that_has_ended_may_be_followed_by_another_even_at_the_same_node(store):
     store.submit(a_task("a"))
     store.begin("a", "n1.1.1")

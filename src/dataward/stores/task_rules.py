@@ -366,7 +366,7 @@ class TaskRules:
             return self._unknown(op.task)
         if op.spare:
             nodes = [attempt.node for attempt in record.attempts.values()]
-            may_have = len(nodes) == 1 and op.node not in nodes
+            may_have = len(nodes) == 1 and op.node not in nodes and record.spec.backups_max > 0
         else:
             may_have = op.node not in record.holders and record.backups < record.spec.backups_max
         granted = may_have and record.state not in FINAL

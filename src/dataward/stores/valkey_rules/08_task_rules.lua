@@ -422,6 +422,7 @@ function rules.Replicate(op)
   local may_have
   if op.spare then
     may_have = count_attempts(record) == 1 and not has_attempt_of(record, op.node)
+      and record.backups_max > 0
   else
     may_have = not is_listed(holders_of(record), op.node)
       and (record.backups or 0) < record.backups_max
