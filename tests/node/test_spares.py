@@ -132,6 +132,15 @@ def test_a_task_waits_for_no_spare_that_is_less_urgent() -> None:
     assert place.runner.given == ["s", "t"]
 
 
+def test_a_task_whose_run_time_is_not_certain_waits_for_no_spare() -> None:
+    place = Place()
+    place.is_given_spares("s")
+
+    place.is_given("t", by=100.0, estimated_spread=0.5)
+
+    assert place.runner.given == ["s", "t"]
+
+
 def test_of_tasks_that_wait_for_spares_the_one_that_must_start_first_has_the_core() -> None:
     place = Place(precedence=Precedence.URGENCY)
     place.is_given_spares("s")
