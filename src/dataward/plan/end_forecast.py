@@ -44,6 +44,16 @@ class EndForecast:
             seconds + self.seconds, seconds + self.low_seconds, seconds + self.high_seconds
         )
 
+    def left_after(self, seconds: float) -> "EndForecast | None":
+        """What the forecast says that many seconds later; None if the run should have ended."""
+        if seconds >= self.high_seconds:
+            return None
+        return EndForecast(
+            max(self.seconds - seconds, 0.0),
+            max(self.low_seconds - seconds, 0.0),
+            self.high_seconds - seconds,
+        )
+
     def holds(self, seconds: float) -> bool:
         return self.low_seconds <= seconds <= self.high_seconds
 
