@@ -214,6 +214,15 @@ def test_the_largest_of_several_sizes_is_kept_with_a_warning() -> None:
     assert any("several sizes" in warning for warning in workflow.warnings)
 
 
+def test_the_two_sizes_that_are_named_differ_also_if_the_first_is_the_largest() -> None:
+    wf = WorkflowBuilder()
+    wf.task("a", outputs=["x"])
+    for size in (9, 9, 7):
+        wf.file("x", size)
+
+    assert any("('x': 9 and 7 bytes" in warning for warning in wf.build().warnings)
+
+
 def test_a_missing_input_is_named_with_its_reader() -> None:
     wf = WorkflowBuilder()
     wf.command("cat {inputs}", inputs=["raw"], id="reader")

@@ -73,7 +73,7 @@ class WorkflowBuilder:
         self._file_number: dict[str, int] = {}
         self._sizes = array("q")
         self._locations: dict[FileId, str] = {}
-        self._resized: dict[int, int] = {}
+        self._resized: dict[int, tuple[int, int]] = {}  # the first two sizes that differ
         self._inputs = (array("i"), array("i"))
         self._outputs = (array("i"), array("i"))
         self._after = (array("i"), array("i"))
@@ -113,7 +113,7 @@ class WorkflowBuilder:
             )
         known = self._sizes[number]
         if known != -1 and known != size_bytes:
-            self._resized.setdefault(number, known)
+            self._resized.setdefault(number, (known, size_bytes))
         if size_bytes > known:
             self._sizes[number] = size_bytes
 
@@ -385,11 +385,11 @@ class WorkflowBuilder:
 
     def _warn_about_files(self, file_ids: Sequence[FileId]) -> None:
         if self._resized:
-            number, first = next(iter(self._resized.items()))
+            number, (first, second) = next(iter(self._resized.items()))
             self.warn(
                 f"{_some(len(self._resized), 'file has', 'files have')} several sizes "
-                f"({file_ids[number]!r}: {first} and "
-                f"{self._sizes[number]} bytes, or others); the largest is used"
+                f"({file_ids[number]!r}: {first} and {second} bytes, or others); "
+                "the largest is used"
             )
         outside = [file for file in file_ids if not stays_inside(file)]
         if outside:
