@@ -328,6 +328,8 @@ def test_tasks_can_be_removed_at_a_time(dataward: Dataward) -> None:
 
     assert for_people.code == ExitCode.OK
     assert re.search(r"^tasks removed +2$", for_people.out, re.MULTILINE)
+    assert re.search(r"^over the lower bound +-$", for_people.out, re.MULTILINE)
+    assert "No schedule of all tasks can beat" in for_people.out
     assert "dataward: split had ended by 2 h 00 min; it was not removed" in for_people.err
     (row,) = json.loads(for_programs.out)
     assert (row["complete"], row["failed"], row["removed"]) == (2, 0, 2)
