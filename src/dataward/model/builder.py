@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -136,6 +136,9 @@ class WorkflowBuilder:
 
         The files of a ``launch`` count as inputs and outputs, whether or not they are among those.
         """
+        # Text is a sequence, too: of its characters, each of which would be a name or a word.
+        if str in (type(inputs), type(outputs), type(after), type(command)):
+            _refuse_text(id, inputs=inputs, outputs=outputs, after=after, command=command)
         number = self._mention(id)
         if self._place_of[number] >= 0:
             raise DuplicateTaskError(id)
@@ -444,6 +447,11 @@ def _fill(text: str, files: dict[str, list[str]]) -> str:
         return among[int(match[2])]
 
     return _PLACEHOLDER.sub(names, text)
+
+
+def _refuse_text(id: str, **given: object) -> NoReturn:
+    name, text = next((name, each) for name, each in given.items() if isinstance(each, str))
+    raise BadValueError(f"task {id!r}", name, text, f"which is no list: write [{text!r}]")
 
 
 def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int) -> None:
