@@ -187,6 +187,13 @@ def test_what_is_written_does_not_replace_the_workflow(dataward: Dataward, optio
     assert Path("montage.json").read_bytes() == before
 
 
+def test_events_and_plot_are_not_written_into_one_file(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--events", "run", "--plot", "./run")
+
+    assert (said.code, said.err) == (2, "dataward: run is to be written twice; name two files\n")
+    assert not Path("run").exists()
+
+
 def test_events_are_written_and_can_be_read(dataward: Dataward) -> None:
     said = dataward("simulate", "montage.json", "--events", "run.events", "--json")
 
