@@ -119,11 +119,15 @@ def _ends(
     rough = max(expected[tasks] @ width / resources.cores, expected[path].sum())
     count, scheduled = _numbers(len(tasks), rough)
     schedule = ListSchedule(workflow, remaining, expected, resources)
+    # Files are what a core waits for. Of 4,000 commands `true` without any, each kept its core for
+    # 0.06 ms longer than it ran.
+    has_files = workflow.inputs.degrees() + workflow.outputs.degrees() > 0
+    beside = resources.overhead_seconds * has_files[tasks]
     on_path = schedule.place[path[is_open[path]]]
     bounds, ends = np.empty(count), np.empty(scheduled)
     slowness = np.exp(STAGING_SPREAD * random.standard_normal(count))
     for i, seconds in enumerate(drawn.futures(count)):
-        seconds = seconds / resources.speed + resources.overhead_seconds
+        seconds = seconds / resources.speed + beside
         bounds[i] = max(seconds @ width / resources.cores, seconds[on_path].sum())
         if i < scheduled:
             ends[i] = schedule.end_seconds(seconds.tolist(), float(slowness[i]))
