@@ -244,6 +244,24 @@ def test_a_forecast_takes_at_most_a_hundredth_of_the_time() -> None:
     assert asked == [0.0, 5.0, 10.0]
 
 
+def test_what_is_left_grows_less_until_the_next_forecast() -> None:
+    console = a_console(terminal=False)
+    view = RunView(RunProgress(a_diamond()), console=console, timer=iter([0.0, 1.0]).__next__)
+    view.foreseen(None, lambda now: EndForecast(12.0, 7.0, 16.0))  # it takes 1 s by that clock
+
+    for second in range(26):
+        view.refresh(float(second))
+
+    said = [line.partition("about ")[2] for line in printed(console).splitlines()]
+    assert said == [
+        "12 s left (7.0 to 16 s)",
+        "7.0 s left (2.0 to 11 s)",
+        "2.0 s left (0.0 to 6.0 s)",
+        "0.0 s left (0.0 to 1.0 s)",
+        "",
+    ]
+
+
 def test_what_is_expected_is_said_before_the_run_in_one_line() -> None:
     console = a_console(width=60, terminal=False)
 

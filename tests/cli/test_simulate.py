@@ -187,6 +187,13 @@ def test_what_is_written_does_not_replace_the_workflow(dataward: Dataward, optio
     assert Path("montage.json").read_bytes() == before
 
 
+def test_events_and_plot_are_not_written_into_one_file(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--events", "run", "--plot", "./run")
+
+    assert (said.code, said.err) == (2, "dataward: run is to be written twice; name two files\n")
+    assert not Path("run").exists()
+
+
 def test_events_are_written_and_can_be_read(dataward: Dataward) -> None:
     said = dataward("simulate", "montage.json", "--events", "run.events", "--json")
 
@@ -328,6 +335,8 @@ def test_tasks_can_be_removed_at_a_time(dataward: Dataward) -> None:
 
     assert for_people.code == ExitCode.OK
     assert re.search(r"^tasks removed +2$", for_people.out, re.MULTILINE)
+    assert re.search(r"^over the lower bound +-$", for_people.out, re.MULTILINE)
+    assert "No schedule of all tasks can beat" in for_people.out
     assert "dataward: split had ended by 2 h 00 min; it was not removed" in for_people.err
     (row,) = json.loads(for_programs.out)
     assert (row["complete"], row["failed"], row["removed"]) == (2, 0, 2)

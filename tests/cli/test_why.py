@@ -1,6 +1,7 @@
 """`dataward why`: one sentence, about the right task of the right run."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from cli.conftest import Dataward
 from cli.recorded_runs import a_bad_run, a_good_run, a_recorded_run
 from dataward.cli.exit_codes import ExitCode
 from dataward.model.builder import WorkflowBuilder
+from dataward.model.events import RunResumed
 from dataward.runs.run_directory import RunDirectory
 from reports.lives import ran, run_started, started
 
@@ -58,6 +60,22 @@ def test_a_run_that_goes_on_and_one_that_was_killed_are_told_apart(dataward: Dat
 
     assert killed.out == "split was running when the run was broken off\n"
     assert going.out.startswith("split is running on n0")
+
+
+def test_how_long_a_task_of_a_resumed_run_has_run_does_not_count_the_time_between(
+    dataward: Dataward,
+) -> None:
+    events = [run_started(), RunResumed(4.0, 2), *started("split", 4.0)]
+    counted_from = time.time() - 4.0 - 600.0  # resumed ten minutes ago, when its clock said 4 s
+    a_recorded_run(events, state="running", starts=2, counted_from=counted_from)
+
+    lock = RunDirectory(Path("diamond.run")).lock()
+    answer = dataward("why", "split").out
+    (row,) = json.loads(dataward("runs", "--json").out)
+    lock.release()
+
+    assert answer.startswith("split is running on n0 for 10 min 0")
+    assert 604.0 <= row["makespan_seconds"] < 640.0
 
 
 def test_a_list_of_events_that_breaks_off_is_used_as_far_as_it_goes(dataward: Dataward) -> None:

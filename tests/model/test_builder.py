@@ -202,6 +202,13 @@ def test_names_that_leave_the_directory_load_with_a_warning_but_do_not_run(name:
         as_run(workflow, lambda _: True)
 
 
+@pytest.mark.parametrize("part", ["inputs", "outputs", "after", "command"])
+def test_text_where_a_list_belongs_is_not_taken_for_a_list_of_letters(part: str) -> None:
+    problem = rf"task 'a' has {part} 'xyz', which is no list: write \['xyz'\]"
+    with pytest.raises(BadValueError, match=problem):
+        WorkflowBuilder().task("a", **{part: "xyz"})  # type: ignore[arg-type]
+
+
 def test_the_largest_of_several_sizes_is_kept_with_a_warning() -> None:
     wf = WorkflowBuilder()
     wf.task("a", outputs=["x"])
@@ -212,6 +219,15 @@ def test_the_largest_of_several_sizes_is_kept_with_a_warning() -> None:
 
     assert workflow.size_bytes.tolist() == [9]
     assert any("several sizes" in warning for warning in workflow.warnings)
+
+
+def test_the_two_sizes_that_are_named_differ_also_if_the_first_is_the_largest() -> None:
+    wf = WorkflowBuilder()
+    wf.task("a", outputs=["x"])
+    for size in (9, 9, 7):
+        wf.file("x", size)
+
+    assert any("('x': 9 and 7 bytes" in warning for warning in wf.build().warnings)
 
 
 def test_a_missing_input_is_named_with_its_reader() -> None:

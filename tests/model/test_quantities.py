@@ -25,6 +25,12 @@ def test_bits_and_bytes_a_second_are_told_apart(text: str, value: float) -> None
     assert parse_bandwidth(text) == value
 
 
+@pytest.mark.parametrize("text", ["0", "0Gbps", "1e-400MB/s", "1e400"])
+def test_a_link_that_moves_nothing_or_all_at_once_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match=f"bandwidth must be above 0 and finite, not '{text}'"):
+        parse_bandwidth(text)
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("1.5", 1.5), ("20ms", 0.02), ("5min", 300.0), ("2h", 7200.0)]
 )

@@ -31,6 +31,24 @@ def test_what_ran_before_takes_about_as_long_again() -> None:
     assert found.low_seconds < critical_path(known.workflow).seconds == 40.0 < found.high_seconds
 
 
+def test_short_tasks_take_longer_than_they_run_only_if_they_have_files() -> None:
+    ids = [f"t_{number}" for number in range(10_000)]
+    before = {id: Outcome("", (), (), seconds=0.001) for id in ids}
+    seconds = []
+    for outputs in (False, True):
+        wf = WorkflowBuilder("short")
+        for id in ids:
+            wf.task(id, name="short", outputs=[f"{id}.out"] if outputs else [])
+        known = estimated_from(wf.build(), before)  # type: ignore[arg-type]
+        found = forecast_before(known, [*range(10_000)], [], Slice(1, 2))
+        assert found is not None
+        seconds.append(found.seconds)
+
+    without, with_files = seconds
+    assert without < 2 * 10_000 * 0.001 / 2
+    assert with_files > 3 * without
+
+
 def test_tasks_that_run_perhaps_widen_the_range() -> None:
     known = estimated_from(a_chain(), BEFORE)  # type: ignore[arg-type]
 

@@ -309,6 +309,9 @@ def test_the_time_of_a_resumed_run_goes_on_where_it_had_stopped(run):
     stopped_at = max(event.at for event in before)
     assert min(event.at for event in (resumed, *after)) >= stopped_at
     assert end.facts["makespan_seconds"] > stopped_at
+    facts = RunDirectory(RUN_DIRECTORY).latest().facts()
+    assert facts.began < facts.counted_from
+    assert facts.clock_seconds(facts.counted_from + 7.0) == pytest.approx(7.0)
 
 
 def test_only_one_at_a_time_may_run_in_a_directory(run):

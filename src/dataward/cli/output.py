@@ -73,10 +73,14 @@ def reading_file(file: Path) -> Iterator[None]:
 
 
 def check_spares(file: Path, *written: Path | None, what: str = "the workflow") -> None:
-    """Raise SettingError if one of the files to be written is the one that is read."""
-    for path in written:
-        if path is not None and path.exists() and file.exists() and path.samefile(file):
+    """Raise SettingError if a file is to be written that is read too, or written twice."""
+    taken: set[Path] = set()
+    for path in filter(None, written):
+        if path.exists() and file.exists() and path.samefile(file):
             raise SettingError(f"{path} is {what} itself; name another file to write to")
+        if path.resolve() in taken:
+            raise SettingError(f"{path} is to be written twice; name two files")
+        taken.add(path.resolve())
 
 
 def _is_large(file: Path) -> bool:

@@ -1,6 +1,7 @@
 """Prints the runs recorded in a directory, for people or as JSON."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,9 +34,12 @@ def row_of(run: RunRecord, facts: RunFacts) -> RunRow:
             facts.complete, facts.skipped, facts.failed, facts.makespan_seconds, facts.removed
         )
         return RunRow(run, facts, facts.state, counts)
-    return RunRow(
-        run, facts, facts.state if run.is_under_way() else RunState.KILLED, _counts_so_far(run)
-    )
+    counts = _counts_so_far(run)
+    if not run.is_under_way():
+        return RunRow(run, facts, RunState.KILLED, counts)
+    # The last event of a run whose tasks take long may be hours old.
+    seconds = max(counts.seconds, facts.clock_seconds(time.time()))
+    return RunRow(run, facts, RunState.RUNNING, replace(counts, seconds=seconds))
 
 
 def _counts_so_far(run: RunRecord) -> OutcomeCounts:

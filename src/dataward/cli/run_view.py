@@ -47,7 +47,8 @@ class RunView:
         self._timer = timer  # for how long a forecast takes
         self._is_shown = not quiet
         self._forecast_left: ForecastLeft | None = None
-        self._left: EndForecast | None = None
+        self._left: EndForecast | None = None  # as it was at ``_left_since``
+        self._left_since = 0.0
         self._forecast_due = -math.inf
         self._line_due: float | None = None
         self._told: FinishPromised | None = None  # the last broken promise that was told of
@@ -113,13 +114,13 @@ class RunView:
             self._console.print(line, soft_wrap=True)
 
     def _left_at(self, now: float) -> EndForecast | None:
-        """How long the run still takes, as last forecast."""
+        """How long the run still takes by the last forecast, which may be a minute old."""
         if self._forecast_left is not None and now >= self._forecast_due:
             began = self._timer()
-            self._left = self._forecast_left(now)
+            self._left, self._left_since = self._forecast_left(now), now
             took = self._timer() - began
             self._forecast_due = now + max(FORECAST_SECONDS, took / FORECAST_SHARE)
-        return self._left
+        return self._left and self._left.left_after(now - self._left_since)
 
 
 def _live(console: Console) -> "Live":

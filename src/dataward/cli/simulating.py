@@ -13,7 +13,7 @@ from dataward.cli.best_line import best_sentence
 from dataward.cli.complaints import visible
 from dataward.cli.deadline_line import outcome_as_json, show_outcome, show_renewed
 from dataward.cli.forecast_line import forecast_as_json, show_forecast_of_run
-from dataward.cli.output import stderr_console, stdout_console, write_text
+from dataward.cli.output import counted, stderr_console, stdout_console, write_text
 from dataward.cli.tables import print_table
 from dataward.model.deadline import WantedDeadline
 from dataward.model.events import Emit, Event, TaskFinished
@@ -191,9 +191,10 @@ def print_results(
 ) -> None:
     console = stdout_console()
     results = [report.summary for report in reports]
+    machines = f"{counted(len(platform.machines), 'node')}, {counted(platform.cores, 'core')}"
     console.print(
-        f"{workflow.name}: {len(workflow):,} tasks on {len(platform.machines):,} nodes, "
-        f"{platform.cores:,} cores; seed {seed}, faults {faults}, estimates {estimates}",
+        f"{workflow.name}: {counted(len(workflow), 'task')} on {machines}; "
+        f"seed {seed}, faults {faults}, estimates {estimates}",
         style="bold",
         soft_wrap=True,
     )
@@ -202,7 +203,7 @@ def print_results(
             console.print(report.answer.sentence, soft_wrap=True)
     rows: list[tuple[str, Callable[[RunSummary], str]]] = [
         ("makespan", lambda r: show_seconds(r.makespan_seconds)),
-        ("over the lower bound", lambda r: _times(r.makespan_seconds, bound, ".2f", " x")),
+        ("over the lower bound", lambda r: _over_bound(r, bound)),
         ("speed-up", lambda r: _times(r.useful_seconds, r.makespan_seconds, ".1f")),
         ("utilisation", lambda r: f"{r.utilisation:.1%}"),
         ("bytes moved", lambda r: show_bytes(r.bytes_moved)),
@@ -237,7 +238,9 @@ def print_results(
         names = [name.strip() for name, _ in rows]
         cells = [(r.strategy, *(show(r) for _, show in rows)) for r in results]
         print_table(("strategy", *names), cells, spare=[*reversed(names[2:])])
-    console.print(f"No schedule can beat {show_seconds(bound)} here.", soft_wrap=True)
+    whole = all(r.complete == r.tasks for r in results)
+    schedule = "No schedule" if whole else "No schedule of all tasks"
+    console.print(f"{schedule} can beat {show_seconds(bound)} here.", soft_wrap=True)
     # A run in which tasks failed may have ended sooner for that.
     most = max(r.complete for r in results)
     done = {r.strategy: r.makespan_seconds for r in results if r.complete == most}
@@ -252,6 +255,13 @@ def _forecast_sentence(forecast: EndForecast | None) -> str:
     if forecast is None:
         return "Too little was known beforehand to say when it would end."
     return f"By the estimates it should have taken {show_forecast_of_run(forecast)}."
+
+
+def _over_bound(result: RunSummary, bound: float) -> str:
+    """How many times the bound a run took; the bound says nothing of a part of the tasks."""
+    if result.complete < result.tasks:
+        return "-"
+    return _times(result.makespan_seconds, bound, ".2f", " x")
 
 
 def _ratio(one: float, other: float) -> float | None:

@@ -1,13 +1,10 @@
 """``dataward why``: says why a task ran, was skipped, waits or failed, or that it was removed."""
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from dataward.cli.options import ContactOption, ElsewhereOption, JsonOption, TaskArgument
 from dataward.cli.parameters import Option
-
-if TYPE_CHECKING:
-    from dataward.runs.run_directory import RunFacts
 
 
 def why_command(
@@ -36,7 +33,7 @@ def why_command(
     with run_named(run, access, contacts) as record:
         workflow = workflow_of(record)
         with busy(f"reading {record.events}"):
-            now = _seconds_since_its_begin(record.facts())
+            now = record.facts().clock_seconds(time.time())
             is_under_way = record.is_under_way()
             find_task(workflow, task)
             check_told(record, task)
@@ -46,8 +43,3 @@ def why_command(
         print_json({"run": name, "task": task, "why": answer})
     else:
         stdout_console().print(visible(answer), soft_wrap=True)
-
-
-def _seconds_since_its_begin(facts: "RunFacts") -> float:
-    """The time since the run began; 0 if it was resumed, as the time in between does not count."""
-    return max(time.time() - facts.began, 0.0) if facts.starts == 1 else 0.0

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class WorkflowBuilder:
         self._file_number: dict[str, int] = {}
         self._sizes = array("q")
         self._locations: dict[FileId, str] = {}
-        self._resized: dict[int, int] = {}
+        self._resized: dict[int, tuple[int, int]] = {}  # the first two sizes that differ
         self._inputs = (array("i"), array("i"))
         self._outputs = (array("i"), array("i"))
         self._after = (array("i"), array("i"))
@@ -113,7 +113,7 @@ class WorkflowBuilder:
             )
         known = self._sizes[number]
         if known != -1 and known != size_bytes:
-            self._resized.setdefault(number, known)
+            self._resized.setdefault(number, (known, size_bytes))
         if size_bytes > known:
             self._sizes[number] = size_bytes
 
@@ -136,6 +136,9 @@ class WorkflowBuilder:
 
         The files of a ``launch`` count as inputs and outputs, whether or not they are among those.
         """
+        # Text is a sequence, too: of its characters, each of which would be a name or a word.
+        if str in (type(inputs), type(outputs), type(after), type(command)):
+            _refuse_text(id, inputs=inputs, outputs=outputs, after=after, command=command)
         number = self._mention(id)
         if self._place_of[number] >= 0:
             raise DuplicateTaskError(id)
@@ -385,11 +388,11 @@ class WorkflowBuilder:
 
     def _warn_about_files(self, file_ids: Sequence[FileId]) -> None:
         if self._resized:
-            number, first = next(iter(self._resized.items()))
+            number, (first, second) = next(iter(self._resized.items()))
             self.warn(
                 f"{_some(len(self._resized), 'file has', 'files have')} several sizes "
-                f"({file_ids[number]!r}: {first} and "
-                f"{self._sizes[number]} bytes, or others); the largest is used"
+                f"({file_ids[number]!r}: {first} and {second} bytes, or others); "
+                "the largest is used"
             )
         outside = [file for file in file_ids if not stays_inside(file)]
         if outside:
@@ -444,6 +447,11 @@ def _fill(text: str, files: dict[str, list[str]]) -> str:
         return among[int(match[2])]
 
     return _PLACEHOLDER.sub(names, text)
+
+
+def _refuse_text(id: str, **given: object) -> NoReturn:
+    name, text = next((name, each) for name, each in given.items() if isinstance(each, str))
+    raise BadValueError(f"task {id!r}", name, text, f"which is no list: write [{text!r}]")
 
 
 def _refuse_needs(id: str, runtime_seconds: float, cores: int, memory_bytes: int) -> None:

@@ -1,6 +1,7 @@
 """Reads and prints sizes, bandwidths and durations the way people write them."""
 
 import re
+from math import inf
 
 from dataward.errors import SettingError
 
@@ -30,7 +31,17 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_bandwidth(text: str) -> float:
-    """``1Gbps`` (bits) or ``125MB/s`` (bytes) as bytes per second; a bare number is bytes."""
+    """``1Gbps`` (bits) or ``125MB/s`` (bytes) as bytes per second; a bare number is bytes.
+
+    It is above 0 and finite, since durations are bytes divided by it.
+    """
+    bytes_per_second = _bytes_per_second(text)
+    if not 0 < bytes_per_second < inf:
+        raise SettingError(f"a bandwidth must be above 0 and finite, not {text!r}")
+    return bytes_per_second
+
+
+def _bytes_per_second(text: str) -> float:
     number, unit = _split(text, "a bandwidth such as 1Gbps or 125MB/s")
     if unit.endswith(("bps", "bit/s", "b/s")):
         prefix = unit.removesuffix("bps").removesuffix("bit/s").removesuffix("b/s").lower()

@@ -40,8 +40,8 @@ class Ways:
 class Resources:
     """What a run has: nodes, cores of all of them, ways for files; and what a task costs besides.
 
-    ``overhead_seconds`` is how much longer a task holds its core than it runs, ``pause_seconds``
-    the time from the end of a task until its children can be staged in.
+    ``overhead_seconds`` is how much longer a task with files holds its core than it runs,
+    ``pause_seconds`` the time from the end of a task until its children can be staged in.
     """
 
     nodes: int

@@ -17,7 +17,7 @@ class UnknownTaskError(DatawardError):
         self.workflow = workflow
         self.close = tuple(close)
         meant = " or ".join(repr(name) for name in self.close)
-        remedy = f"; did you mean {meant}?" if meant else "; 'dataward inspect' lists its kinds"
+        remedy = f"; did you mean {meant}?" if meant else "; 'dataward inspect' lists its types"
         super().__init__(f"workflow {workflow!r} has no task {task!r}{remedy}")
 
 

@@ -107,7 +107,8 @@ class DeadlineAnswer:
         )
         if found.path_seconds:
             path = show_seconds(found.path_seconds)
-            return f"the deadline is shorter than the critical path, which takes {path}; {earliest}"
+            short = "the deadline is shorter than the critical path"  # with all that is beside it
+            return f"{short}, which should take {path}; {earliest}"
         return earliest
 
 

@@ -1,5 +1,6 @@
 """One run of a workflow with its record: begins or resumes it, and counts its events."""
 
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -197,7 +198,12 @@ class RecordedRun:
         for event in EventFileReader(record.events):
             self._count([event])
             latest = max(latest, event.at)
-        facts = msgspec.structs.replace(facts, starts=facts.starts + 1, state=RunState.RUNNING)
+        facts = msgspec.structs.replace(
+            facts,
+            starts=facts.starts + 1,
+            state=RunState.RUNNING,
+            counted_from=time.time() - latest,
+        )
         record.write_facts(facts)
         self._options = replace(self._options, start=facts.starts, began_seconds=latest)
         return record, facts

@@ -66,6 +66,15 @@ class RunFacts(msgspec.Struct):
     removed: int = 0
     cluster_run: str = ""  # its name there, if it was brought here from a cluster
     untold: int = 0  # complete tasks of which only nodes know that were not up then
+    counted_from: float = 0.0  # when its clock would have begun without interruptions, if resumed
+
+    def clock_seconds(self, now: float) -> float:
+        """The run's time at that moment, without the time between an end and a resumption.
+
+        0 if a version resumed it that did not note when.
+        """
+        zero = self.counted_from or (self.began if self.starts == 1 else now)
+        return max(now - zero, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
