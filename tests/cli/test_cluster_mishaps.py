@@ -257,3 +257,22 @@ def test_who_watches_waits_for_a_store_that_is_gone_for_a_while(
     assert waits.startswith("waiting: no node can answer now: the store at ")
     assert process.returncode == ExitCode.OK
     assert out.startswith("patient: complete in ")
+
+
+def test_who_begins_to_watch_while_the_store_is_gone_waits_as_well(
+    dataward: Dataward, tmp_path: Path
+) -> None:
+    file = one_task("echo done > o")
+    with laptop_cluster(tmp_path / "lab", 1) as up:
+        there = ["--access", up.submit_access]
+        dataward("submit", file, "--name", "patient", *there)
+        up.laptop.stop_store()
+        process = started("watch", "patient", *there)
+        assert process.stderr is not None
+        waits = process.stderr.readline()
+        up.laptop.start_store(1, 0)
+        out, _ = process.communicate(timeout=60)
+
+    assert waits.startswith("waiting: no node can answer now: the store at ")
+    assert process.returncode == ExitCode.OK
+    assert out.startswith("patient: complete in ")

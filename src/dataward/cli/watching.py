@@ -66,7 +66,7 @@ def exit_as(facts: RunFactsNow) -> None:
 async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
     """How the run stands when it has ended. It goes on if nobody watches."""
     await visitor.cluster()
-    facts = await visitor.run(name)
+    facts = await _facts_in_patience(visitor, name)
     if quiet:
         while facts.run.state is RunState.RUNNING:
             facts = await _facts_in_patience(visitor, name, wait_seconds=20.0)
