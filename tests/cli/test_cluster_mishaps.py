@@ -276,3 +276,14 @@ def test_who_begins_to_watch_while_the_store_is_gone_waits_as_well(
     assert waits.startswith("waiting: no node can answer now: the store at ")
     assert process.returncode == ExitCode.OK
     assert out.startswith("patient: complete in ")
+
+
+def test_settings_of_a_cluster_are_listed_with_those_of_its_runners(
+    dataward: Dataward, access: Path
+) -> None:
+    said = dataward("submit", one_task("true"), "--set", "x=1", "--access", access)
+
+    assert said.code == ExitCode.USAGE
+    assert "no setting is called 'x'; there are time_limit_seconds=0, " in said.err
+    assert " log_bytes_max=268435456, " in said.err
+    assert " claim_max=" in said.err
