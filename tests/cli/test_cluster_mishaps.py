@@ -287,3 +287,21 @@ def test_settings_of_a_cluster_are_listed_with_those_of_its_runners(
     assert "no setting is called 'x'; there are time_limit_seconds=0, " in said.err
     assert " log_bytes_max=268435456, " in said.err
     assert " claim_max=" in said.err
+
+
+def test_what_was_known_already_is_told_of_a_run_that_failed_as_well(
+    dataward: Dataward, access: Path
+) -> None:
+    wf = WorkflowBuilder("half")
+    wf.command("echo 1 > {outputs}", id="known", outputs=["a"])
+    wf.command("false", id="fails", outputs=["b"])
+    write_workflow(wf.build(), "half.json")
+    there = ["--access", access]
+    dataward("submit", "half.json", "--name", "half-first", "--wait", *there)
+    dataward("submit", "half.json", "--name", "half-second", "--wait", *there)
+
+    said = dataward("status", "half-second", *there)
+    told = json.loads(dataward("status", "half-second", "--json", *there).out)
+
+    assert ", 0 of 2 tasks complete, 1 known already, 1 failed\n" in said.out
+    assert told[0]["skipped"] == 1

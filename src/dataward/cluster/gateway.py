@@ -136,6 +136,7 @@ class Gateway:
             keepers=new.keepers,
             shards=new.shards,
             promise=new.promise,
+            skipped=new.skipped,
         )
         with _store_needed():
             added = await self._host.registry.add_run(run)

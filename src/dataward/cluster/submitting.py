@@ -378,6 +378,7 @@ class Submitter:
                 keepers=tuple(keeper.node for keeper in keepers),
                 shards=shards,
                 promise=promise,
+                skipped=len(tasks.skipped),
             )
         )
 
