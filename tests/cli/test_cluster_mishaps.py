@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shlex
 import signal
 import socket
@@ -305,3 +306,20 @@ def test_what_was_known_already_is_told_of_a_run_that_failed_as_well(
 
     assert ", 0 of 2 tasks complete, 1 known already, 1 failed\n" in said.out
     assert told[0]["skipped"] == 1
+
+
+def test_who_fetches_at_a_terminal_sees_that_something_goes_on(
+    dataward: Dataward, access: Path
+) -> None:
+    there = ["--access", access]
+    dataward("submit", one_task("echo 1 > o"), "--name", "seen", "--wait", *there)
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    words = [sys.executable, "-m", "dataward.cli.main", "fetch", "seen", "-o", "got", *there]
+    done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=slave, env=environment)
+    os.close(slave)  # else a reader of nothing would wait for ever
+    said = os.read(master, 65536)
+    os.close(master)
+
+    assert done.returncode == ExitCode.OK
+    assert b"fetching the results of seen" in said
