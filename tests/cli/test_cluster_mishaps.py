@@ -323,3 +323,16 @@ def test_who_fetches_at_a_terminal_sees_that_something_goes_on(
 
     assert done.returncode == ExitCode.OK
     assert b"fetching the results of seen" in said
+
+
+def test_a_name_that_a_run_of_the_same_workflow_has_is_taken(
+    dataward: Dataward, access: Path
+) -> None:
+    words = ["submit", one_task("echo 1 > o"), "--name", "nightly", "--fresh", "--access", access]
+    first = dataward(*words)
+
+    again = dataward(*words)
+
+    assert first.code == ExitCode.OK
+    assert again.code == ExitCode.BAD_INPUT
+    assert "there is a run called nightly already; give another name" in again.err

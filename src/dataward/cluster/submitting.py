@@ -352,7 +352,10 @@ class Submitter:
     ) -> ClusterRun:
         parts = [b"".join(render(self.workflow, "1.6")), packed(tasks)]
         orders = msgspec.structs.replace(
-            orders, workflow=digest_of(parts[0]), tasks=digest_of(parts[1])
+            orders,
+            workflow=digest_of(parts[0]),
+            tasks=digest_of(parts[1]),
+            submission=token_hex(8),
         )
         parts.append(packed(orders))
         if promise is not None and promises is not None:
