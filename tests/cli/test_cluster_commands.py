@@ -65,6 +65,9 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDirectory:
             "no node answers (127.0.0.1:1",
         ),
         (["status", "--access", "lab/read.access", "--contact", "n1"], "it takes HOST:PORT"),
+        (["nodes", "--access", "lab/read.access", "--contact", "n1:70000"], "it takes HOST:PORT"),
+        (["cluster", "init", "new", "--contact", "n1"], "--contact cannot be 'n1'; it takes"),
+        (["node", "--access", "lab/node.access", "--address", "n1"], "--address cannot be 'n1'"),
         (["run", "w.json", "--access", "lab/submit.access", "--nodes", "3"], "--nodes is for runs"),
         (["run", "w.json", "--access", "x", "--strategy", "best"], "name one for a cluster"),
         (

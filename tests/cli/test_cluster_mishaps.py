@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shlex
 import signal
 import socket
@@ -257,3 +258,81 @@ def test_who_watches_waits_for_a_store_that_is_gone_for_a_while(
     assert waits.startswith("waiting: no node can answer now: the store at ")
     assert process.returncode == ExitCode.OK
     assert out.startswith("patient: complete in ")
+
+
+def test_who_begins_to_watch_while_the_store_is_gone_waits_as_well(
+    dataward: Dataward, tmp_path: Path
+) -> None:
+    file = one_task("echo done > o")
+    with laptop_cluster(tmp_path / "lab", 1) as up:
+        there = ["--access", up.submit_access]
+        dataward("submit", file, "--name", "patient", *there)
+        up.laptop.stop_store()
+        process = started("watch", "patient", *there)
+        assert process.stderr is not None
+        waits = process.stderr.readline()
+        up.laptop.start_store(1, 0)
+        out, _ = process.communicate(timeout=60)
+
+    assert waits.startswith("waiting: no node can answer now: the store at ")
+    assert process.returncode == ExitCode.OK
+    assert out.startswith("patient: complete in ")
+
+
+def test_settings_of_a_cluster_are_listed_with_those_of_its_runners(
+    dataward: Dataward, access: Path
+) -> None:
+    said = dataward("submit", one_task("true"), "--set", "x=1", "--access", access)
+
+    assert said.code == ExitCode.USAGE
+    assert "no setting is called 'x'; there are time_limit_seconds=0, " in said.err
+    assert " log_bytes_max=268435456, " in said.err
+    assert " claim_max=" in said.err
+
+
+def test_what_was_known_already_is_told_of_a_run_that_failed_as_well(
+    dataward: Dataward, access: Path
+) -> None:
+    wf = WorkflowBuilder("half")
+    wf.command("echo 1 > {outputs}", id="known", outputs=["a"])
+    wf.command("false", id="fails", outputs=["b"])
+    write_workflow(wf.build(), "half.json")
+    there = ["--access", access]
+    dataward("submit", "half.json", "--name", "half-first", "--wait", *there)
+    dataward("submit", "half.json", "--name", "half-second", "--wait", *there)
+
+    said = dataward("status", "half-second", *there)
+    told = json.loads(dataward("status", "half-second", "--json", *there).out)
+
+    assert ", 0 of 2 tasks complete, 1 known already, 1 failed\n" in said.out
+    assert told[0]["skipped"] == 1
+
+
+def test_who_fetches_at_a_terminal_sees_that_something_goes_on(
+    dataward: Dataward, access: Path
+) -> None:
+    there = ["--access", access]
+    dataward("submit", one_task("echo 1 > o"), "--name", "seen", "--wait", *there)
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    words = [sys.executable, "-m", "dataward.cli.main", "fetch", "seen", "-o", "got", *there]
+    done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=slave, env=environment)
+    os.close(slave)  # else a reader of nothing would wait for ever
+    said = os.read(master, 65536)
+    os.close(master)
+
+    assert done.returncode == ExitCode.OK
+    assert b"fetching the results of seen" in said
+
+
+def test_a_name_that_a_run_of_the_same_workflow_has_is_taken(
+    dataward: Dataward, access: Path
+) -> None:
+    words = ["submit", one_task("echo 1 > o"), "--name", "nightly", "--fresh", "--access", access]
+    first = dataward(*words)
+
+    again = dataward(*words)
+
+    assert first.code == ExitCode.OK
+    assert again.code == ExitCode.BAD_INPUT
+    assert "there is a run called nightly already; give another name" in again.err

@@ -1,5 +1,6 @@
 """Access files: who may read them, what they hold, and what is said of bad ones."""
 
+import json
 import stat
 from pathlib import Path
 
@@ -73,6 +74,21 @@ def test_what_is_no_access_file_is_called_that(content: bytes, tmp_path: Path) -
 
     with pytest.raises(FormatError, match="is no access file"):
         read_access(path)
+
+
+@pytest.mark.parametrize("part", ["authority", "certificate", "key"])
+def test_a_file_whose_certificates_are_cut_short_is_called_no_access_file(
+    part: str, lab: ClusterDirectory
+) -> None:
+    path = lab.access_file("submit")
+    known = json.loads(path.read_bytes())
+    known[part] = known[part][: len(known[part]) // 2]
+    path.write_text(json.dumps(known))
+
+    with pytest.raises(FormatError, match="is no access file") as raised:
+        read_access(path)
+    assert str(path) in str(raised.value)
+    assert "None" not in str(raised.value)
 
 
 def test_an_unknown_role_is_refused(lab: ClusterDirectory) -> None:

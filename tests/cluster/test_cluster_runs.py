@@ -142,6 +142,24 @@ def test_nothing_is_left_of_a_run_that_is_cleaned(cluster: LaptopCluster, tmp_pa
         cluster.ask(lambda visitor: visitor.run(name))
 
 
+def test_results_that_an_earlier_run_made_stay_when_that_is_cleaned(
+    cluster: LaptopCluster, tmp_path: Path
+) -> None:
+    workflow = written(a_small("sipht", seed=10), tmp_path)
+    first = cluster.submit(workflow, fresh=True).run.name
+    cluster.wait(first)
+    made = cluster.fetch(first, tmp_path / "first")
+    second = cluster.submit(workflow)
+    cluster.wait(second.run.name)
+
+    cluster.ask(lambda visitor: visitor.clean(first))
+
+    assert second.due == 0
+    assert cluster.fetch(second.run.name, tmp_path / "second") == made
+    cluster.ask(lambda visitor: visitor.clean(second.run.name))
+    assert not list((cluster.path / "depots").glob(f"*/runs/{second.run.name}"))
+
+
 def test_a_small_run_is_not_starved_by_a_huge_one(cluster: LaptopCluster, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     huge = WorkflowBuilder("huge")

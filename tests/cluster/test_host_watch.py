@@ -1,15 +1,21 @@
 """A host whose process has ended is noticed by its closed connections, not by its lease."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 
+import pytest
 from msgspec.structs import replace
 
 from cluster.laptops import laptop_cluster
 from dataward import write_workflow
+from dataward.cluster import host_watch
+from dataward.cluster.authority import Authority
 from dataward.cluster.host_watch import NODE_HEADER, HostWatch, watched_by
+from dataward.live.credentials import Role
 from dataward.model.builder import WorkflowBuilder
 from dataward.model.ids import NodeId
 from dataward.model.members import Member
@@ -100,6 +106,39 @@ def test_a_host_that_ends_is_gone() -> None:
         other.end()
 
     assert [member.node for member in watch_over(scene)] == ["b"]
+
+
+def test_a_host_that_resets_a_connection_before_it_listens_no_more_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_watch, "RETRY_SECONDS", LONG)
+    gone = asyncio.Event()
+
+    async def on_gone(member: Member) -> None:
+        gone.set()
+
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)  # the handshake has begun
+        server.close()
+        ends_at_once = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, ends_at_once
+        )
+        writer.transport.abort()
+
+    async def play() -> None:
+        nonlocal server
+        server = await asyncio.start_server(reset, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        own = Authority.found("lab").issue("a", [Role.NODE])
+        watch = HostWatch(NodeId("a"), own, on_gone)
+        watch.follow([Member(NodeId("b"), f"127.0.0.1:{port}", 1, 1, 1)])
+        async with asyncio.timeout(LONG / 2):
+            await gone.wait()
+        await watch.close()
+
+    server: asyncio.Server
+    asyncio.run(play())
 
 
 def test_a_host_whose_lease_ran_out_but_that_answers_is_not_gone() -> None:

@@ -119,7 +119,7 @@ def test_the_servers_listen_on_loopback_only(place: Path) -> None:
 def test_a_directory_keeps_the_shape_that_it_was_started_with(place: Path) -> None:
     LocalStore.start(place)
 
-    with pytest.raises(SettingError, match="has 1 shards"):
+    with pytest.raises(SettingError, match="was made with --shards 1 --replicas 0: start it so"):
         LocalStore.start(place, shards=3)
     assert LocalStore.is_up(place)
 

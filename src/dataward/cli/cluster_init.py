@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from dataward.cli.options import JsonOption
+from dataward.cli.options import JsonOption, check_address
 from dataward.cli.parameters import Argument, Option
 
 
@@ -39,6 +39,8 @@ def cluster_init_command(
         from dataward.stores.address import warnings_about
     except ImportError as error:
         raise needs_extra(error) from error
+    for contact in contacts or ():
+        check_address("--contact", contact)
     founded = ClusterDirectory(directory)
     for warning in warnings_about(store) if store else ():
         stderr_console().print(f"warning: {warning}", soft_wrap=True)

@@ -24,12 +24,13 @@ def events_command(
     - `dataward events montage-9e1f -o montage.events --access lab/read.access`
     """
     from dataward.cli.complaints import visible
-    from dataward.cli.output import counted, encodable, print_json, stdout_console
+    from dataward.cli.output import busy, counted, encodable, print_json, stdout_console
     from dataward.cli.recorded import warn_of_untold
     from dataward.cli.visiting import visit
     from dataward.cluster.mirror import written_events
 
-    told = visit(access, contacts, lambda visitor: written_events(visitor, run, output), run=run)
+    with busy(f"bringing the events of {run}"):
+        told = visit(access, contacts, lambda asks: written_events(asks, run, output), run=run)
     warn_of_untold(run, told.untold)
     count = len(told.events)
     if json:

@@ -31,7 +31,14 @@ def fetch_command(
     """
     from dataward.cli.complaints import visible
     from dataward.cli.exit_codes import ExitCode
-    from dataward.cli.output import counted, encodable, print_json, stderr_console, stdout_console
+    from dataward.cli.output import (
+        busy,
+        counted,
+        encodable,
+        print_json,
+        stderr_console,
+        stdout_console,
+    )
     from dataward.cli.visiting import visit
     from dataward.cluster.results import Fetched, fetched
     from dataward.cluster.visitor import Visitor
@@ -39,10 +46,15 @@ def fetch_command(
 
     place = out or Path(run)
 
-    async def bring(visitor: Visitor) -> Fetched:
-        return await fetched(visitor, run, files or (), place)
+    with busy(f"fetching the results of {run}") as say:
 
-    got = visit(access, contacts, bring, run=run)
+        def on_done(done: int, total: int) -> None:
+            say(f"fetching the results of {run}: {done:,} of {total:,}")
+
+        async def bring(visitor: Visitor) -> Fetched:
+            return await fetched(visitor, run, files or (), place, on_done)
+
+        got = visit(access, contacts, bring, run=run)
     if json:
         missing = list(got.missing)
         print_json(

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from dataward.cli.options import lease_seconds_of
+from dataward.cli.options import PORT_MAX, check_address, lease_seconds_of
+from dataward.cli.output import counted
 from dataward.cluster.access import note_contact, read_access, remove_contact
 from dataward.cluster.host import Host, HostSettings
 from dataward.errors import SettingError
@@ -51,6 +52,8 @@ def run_node(
             f"a node cannot be called {node!r}; give --name with letters, digits, - and _"
         )
     host, port = _listen_place(listen)
+    if address:
+        check_address("--address", address)
     settings = HostSettings(
         node=node,
         depot=(depot or Path(f"dataward-{node}")).absolute(),
@@ -100,7 +103,8 @@ async def _serve(host: Host, access: Path) -> None:
     await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
     if ready.is_set():
         note_contact(access, host.node, host.address)
-        log.info("up at %s with %d slots, depot %s", host.address, host.slots, host.depot)
+        slots = counted(host.slots, "slot")
+        log.info("up at %s with %s, depot %s", host.address, slots, host.depot)
     else:
         waiting.cancel()
         with suppress(asyncio.CancelledError):
@@ -125,6 +129,6 @@ def _say_what_waits(log: logging.Logger) -> None:
 
 def _listen_place(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
         raise SettingError(f"--listen cannot be {text!r}; it takes HOST:PORT, as 0.0.0.0:7000")
     return host.strip("[]") or "0.0.0.0", int(port)

@@ -9,6 +9,7 @@ from dataward.model.edges import Edges
 CORES_DEFAULT = 4  # ADAGE's nodes have four
 CORES_MAX = 1_000_000
 LEASE_SECONDS_MIN = 0.5
+PORT_MAX = 65_535
 
 # --- workflows and results ---
 
@@ -126,3 +127,12 @@ def lease_seconds_of(lease: str) -> float:
         least = f"at least {LEASE_SECONDS_MIN}s"
         raise SettingError(f"--lease takes {least}: renewals need time to arrive")
     return seconds
+
+
+def check_address(option: str, text: str) -> None:
+    """Raise SettingError if what the option is given is no HOST:PORT that one can connect to."""
+    from dataward.errors import SettingError
+
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+        raise SettingError(f"{option} cannot be {text!r}; it takes HOST:PORT, as n1:7000")

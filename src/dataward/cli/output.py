@@ -1,7 +1,7 @@
 """Prints for all commands: results on stdout, everything else on stderr."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,13 +53,16 @@ def print_warnings(workflow: Workflow, source: str | Path) -> None:
 
 
 @contextmanager
-def busy(doing: str) -> Iterator[None]:
-    """Show a spinner during something long, if stderr is a terminal."""
+def busy(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner during something long, if stderr is a terminal.
+
+    What is yielded changes its words.
+    """
     if not sys.stderr.isatty():
-        yield
+        yield lambda doing: None
         return
-    with stderr_console().status(visible(doing)):
-        yield
+    with stderr_console().status(visible(doing)) as status:
+        yield lambda doing: status.update(visible(doing))
 
 
 @contextmanager

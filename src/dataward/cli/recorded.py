@@ -53,12 +53,13 @@ def run_named(
 
     with TemporaryDirectory(prefix="dataward-") as place, ExitStack() as stack:
         path, tasks = Path(place) / name, [TaskId(task) for task in logs_of]
-        record = visit(
-            access,
-            contacts,
-            lambda visitor: mirrored(visitor, name, path, stack, tasks),
-            run=name,
-        )
+        with busy(f"bringing what is known of {name}"):
+            record = visit(
+                access,
+                contacts,
+                lambda visitor: mirrored(visitor, name, path, stack, tasks),
+                run=name,
+            )
         warn_of_untold(name, record.facts().untold)
         yield record
 

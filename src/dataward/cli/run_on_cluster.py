@@ -1,12 +1,12 @@
 """``dataward run --access``: submits a workflow, watches it, and brings its results here."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from dataward.cli.complaints import visible
-from dataward.cli.output import stderr_console
+from dataward.cli.output import busy, stderr_console
 from dataward.cli.recorded import warn_of_untold
 from dataward.cli.run_end import RunEnd
 from dataward.cli.submission import submitted, words_about
@@ -52,8 +52,9 @@ def run_on_cluster(
         except BaseException:
             say_it_goes_on(name, access)
             raise
+        brings = nullcontext() if quiet else busy(f"fetching the results of {name}")
         try:
-            with ExitStack() as stack:
+            with ExitStack() as stack, brings:
                 record = await mirrored(visitor, name, out, stack)
                 await fetched(visitor, name, (), RunDirectory(out).outputs)
         except OutputError:

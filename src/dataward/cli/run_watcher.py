@@ -26,7 +26,7 @@ class RunWatcher:
         self._quiet = quiet
         self._view: RunView | None = None
 
-    def busy(self, what: str, tasks: int) -> AbstractContextManager[None]:
+    def busy(self, what: str, tasks: int) -> AbstractContextManager[object]:
         return busy(what) if tasks > MANY_TASKS else nullcontext()
 
     def look_at_inputs(self, steps: Iterator[int], count: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from dataward.cli.options import check_address
 from dataward.errors import SettingError
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def visit(
     except ImportError as error:
         raise needs_extra(error) from error
     for contact in contacts or ():
-        if not re.fullmatch(r".+:[0-9]{1,5}", contact):
-            raise SettingError(f"--contact cannot be {contact!r}; it takes HOST:PORT, as n1:7000")
+        check_address("--contact", contact)
     path = access_path(access)
     known = read_access(path)
     if known.role == "node":

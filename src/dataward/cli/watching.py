@@ -66,7 +66,7 @@ def exit_as(facts: RunFactsNow) -> None:
 async def watched(visitor: Visitor, name: str, *, quiet: bool) -> RunFactsNow:
     """How the run stands when it has ended. It goes on if nobody watches."""
     await visitor.cluster()
-    facts = await visitor.run(name)
+    facts = await _facts_in_patience(visitor, name)
     if quiet:
         while facts.run.state is RunState.RUNNING:
             facts = await _facts_in_patience(visitor, name, wait_seconds=20.0)
@@ -111,9 +111,8 @@ def sentence_about(facts: RunFactsNow) -> str:
     seconds = (run.ended_at or facts.now) - run.submitted_at
     done = counts.get(TaskState.COMPLETE.value, 0)
     parts = [f"{done:,} of {run.tasks:,} tasks complete"]
-    skipped = run.tasks - sum(counts.values())
-    if skipped > 0 and (done or run.state is RunState.COMPLETE):
-        parts.append(f"{skipped:,} known already")
+    if run.skipped:
+        parts.append(f"{run.skipped:,} known already")
     states = [TaskState.FAILED, TaskState.REMOVED]
     if run.state is RunState.RUNNING:  # what was cancelled stays as it was in the store
         states.append(TaskState.RUNNING)
@@ -136,7 +135,7 @@ def facts_as_json(facts: RunFactsNow) -> dict[str, Any]:
         "state": run.state.value,
         "tasks": run.tasks,
         "counts": facts.counts,
-        "skipped": max(run.tasks - sum(facts.counts.values()), 0),
+        "skipped": run.skipped,
         "submitter": run.submitter,
         "keepers": list(run.keepers),
         "seconds": (run.ended_at or facts.now) - run.submitted_at,

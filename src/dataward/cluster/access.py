@@ -47,15 +47,23 @@ def read_access(path: Path) -> Access:
     except OSError as error:
         raise FormatError(str(path), f"cannot be read ({error.strerror})") from error
     except msgspec.MsgspecError as error:
-        remedy = "name a file that 'dataward cluster init' wrote"
-        raise FormatError(str(path), f"is no access file ({error})", remedy=remedy) from error
+        raise _no_access_file(path, error) from error
     if mode & 0o077:
         raise SettingError(
             f"{path} can be read by others, who could act in your name: chmod 600 {path}"
         )
     if access.role not in ROLES:
         raise FormatError(str(path), f"has an unknown role {access.role!r}")
+    try:
+        access.credentials.client_context()
+    except SettingError as error:  # later nobody would know which file it was
+        raise _no_access_file(path, error) from error
     return access
+
+
+def _no_access_file(path: Path, why: Exception) -> FormatError:
+    remedy = "name a file that 'dataward cluster init' wrote"
+    return FormatError(str(path), f"is no access file ({why})", remedy=remedy)
 
 
 def write_access(path: Path, access: Access) -> None:

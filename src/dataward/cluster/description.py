@@ -44,6 +44,9 @@ class RunOrders(msgspec.Struct, frozen=True):
     workflow: str  # the digest of the whole workflow, as WfFormat
     copies: int = 1  # nodes that should have each result
     wanted: tuple[FileId, ...] = ()  # the results: what nobody reads
+    # Drawn for each submission. A host that is asked again after a broken connection must know the
+    # run, and the same workflow submitted again under the same name is another run.
+    submission: str = ""
 
 
 class PromisedTask(msgspec.Struct, frozen=True, array_like=True):

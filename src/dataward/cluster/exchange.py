@@ -98,6 +98,7 @@ class NewRun(msgspec.Struct, frozen=True):
     keepers: tuple[NodeId, ...]
     shards: int
     promise: RunPromise | None = None
+    skipped: int = 0
 
 
 class ReadBytes(msgspec.Struct, frozen=True, array_like=True):

@@ -136,6 +136,7 @@ class Gateway:
             keepers=new.keepers,
             shards=new.shards,
             promise=new.promise,
+            skipped=new.skipped,
         )
         with _store_needed():
             added = await self._host.registry.add_run(run)
@@ -222,7 +223,7 @@ class Gateway:
         return web.Response(status=204)
 
     async def _keep_results(self, request: web.Request) -> web.Response:
-        """Have files stay that a host which leaves has put here: results of a run."""
+        """Have files stay that are here: results of a run which did not make them here."""
         digests = await asked_of(request, list[str])
         name = request.match_info["run"]
         await asyncio.to_thread(self._host.files.keep_results, name, digests)

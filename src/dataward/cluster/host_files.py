@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from secrets import token_hex
@@ -20,7 +21,7 @@ from dataward.live.digest_index import DigestIndex, believed
 from dataward.live.durability import replace_content
 from dataward.live.kept_files import read_file
 from dataward.live.peer_client import PeerClient
-from dataward.live.sandbox import put_in_depot
+from dataward.live.sandbox import place_in_depot, put_in_depot
 from dataward.live.trees import remove_tree
 from dataward.model.ids import NodeId
 from dataward.world import TransferFailed
@@ -147,14 +148,22 @@ class HostFiles:
         places = [place for place in map(self.index.find, lone) if place is not None]
         if peers:
             await asyncio.gather(*(hand_over(n, place) for n, place in enumerate(places)))
-            await _have_kept(client, held, results)
+            await _have_all_kept(client, held, results)
         elif places:
             log.warning("nobody else can hold the results of ended runs: they stay in this depot")
 
     def keep_results(self, run: str, digests: Sequence[str]) -> None:
         """Have files that are here stay until the run is cleaned. Raises OSError."""
-        here = [digest for digest in digests if self.index.find(digest) is not None]
-        RunDirectoryHere(self._depot, run).add_results(here)
+        directory = RunDirectoryHere(self._depot, run)
+        here = [place for digest in digests if (place := self.index.find(digest)) is not None]
+        directory.add_results(place.digest for place in here)
+        directory.files.mkdir(exist_ok=True)
+        for place in here:
+            # A name of the run's own: the file may be that of another run, which may be cleaned.
+            path = place_in_depot(str(directory.files), place.digest, "kept")
+            with suppress(FileExistsError):
+                os.link(place.path, path)
+            self.index.add(replace(place, path=path))
 
     def keep_part(self, content: bytes, digest: str) -> None:
         path = Path(self.new_upload())
@@ -171,13 +180,18 @@ class HostFiles:
             remove_tree(directory.path)
 
 
-async def _have_kept(
+async def _have_all_kept(
     client: PeerClient, held: Mapping[NodeId, Collection[str]], results: Mapping[str, set[str]]
 ) -> None:
     """Tell hosts which of the files that they have are results of which run."""
     for peer, digests in held.items():
         for run, kept in results.items():
             if ours := sorted(kept.intersection(digests)):
-                content = msgspec.msgpack.encode(ours)
-                if not await client.leave(peer, f"/runs/{run}/results", content):
-                    log.warning("%s may not keep the results of %s", peer, run)
+                await have_kept(client, peer, run, ours)
+
+
+async def have_kept(client: PeerClient, peer: NodeId, run: str, digests: Sequence[str]) -> None:
+    """Have a host keep those of these results of a run that it has."""
+    content = msgspec.msgpack.encode(digests)
+    if not await client.leave(peer, f"/runs/{run}/results", content):
+        log.warning("%s may not keep the results of %s", peer, run)

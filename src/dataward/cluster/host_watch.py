@@ -25,6 +25,7 @@ NODE_HEADER = "X-Dataward-Node"  # whose host answers
 WATCHED = 2  # so that one that is gone with its watcher is noticed too
 CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 5.0  # after a connection that could not be made, but was not refused
+RESET_SECONDS = 0.05  # after one that was reset while it was made; twice as long each time
 ANSWER_SECONDS = 2.0  # for a member whose lease has run out: perhaps the store was away
 
 LATE_SECONDS = 0.5  # by which a time limit may be late while this process has its turns
@@ -100,6 +101,7 @@ class HostWatch:
             return False
 
     async def _watch(self, member: Member) -> None:
+        reset_seconds = RESET_SECONDS
         while True:
             try:
                 await self._stay_connected(member)
@@ -107,7 +109,13 @@ class HostWatch:
                 if isinstance(error.os_error, ConnectionRefusedError):
                     await self._on_gone(member)
                     return
-                await asyncio.sleep(RETRY_SECONDS)
+                if isinstance(error.os_error, ConnectionResetError):
+                    # A process that was just killed: until the system has closed its door as well,
+                    # connections are accepted, and reset when nobody shakes hands.
+                    await asyncio.sleep(reset_seconds)
+                    reset_seconds = min(2 * reset_seconds, RETRY_SECONDS)
+                else:
+                    await asyncio.sleep(RETRY_SECONDS)
             except (aiohttp.ClientResponseError, TimeoutError):
                 await asyncio.sleep(RETRY_SECONDS)
             except (aiohttp.ClientError, OSError):

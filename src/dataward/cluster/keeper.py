@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from dataward.cluster.description import TaskList, unpacked
+from dataward.cluster.host_files import have_kept
 from dataward.cluster.promise_renewal import PromiseRenewal, promise_event
 from dataward.cluster.result_copies import ResultCopies
 from dataward.cluster.run_here import HostParts, RunHere
@@ -104,6 +105,7 @@ class Keeper:
         known = sum(sum(tally.counts.values()) for tally in await self._tallies(client))
         if not known:
             self._announce(tasks)
+            await self._have_results_kept(tasks)
         if known == len(tasks.specs):  # by a keeper that may have died just after that
             await client.queue_ready()
             return
@@ -119,6 +121,19 @@ class Keeper:
             here.emit(promise_event(run, run.promise, now))
         for skipped in tasks.skipped:
             here.emit(TaskSkipped(now, skipped.id))
+
+    async def _have_results_kept(self, tasks: TaskList) -> None:
+        """Have hosts keep the results that they have of tasks which need not run.
+
+        An earlier run has made them. If that is cleaned, they are still results of this one.
+        """
+        assert self._here.orders is not None
+        outputs = (output for task in tasks.skipped for output in task.outputs)
+        wanted = frozenset(self._here.orders.wanted)
+        if digests := sorted({output.digest for output in outputs if output.id in wanted}):
+            client, run = self._parts.client, self._here.run.name
+            members = list(self._here.members)
+            await asyncio.gather(*(have_kept(client, node, run, digests) for node in members))
 
     def _have_inputs_copied(self) -> None:
         """Have one more node bring in each input that only one has, when it has time to."""

@@ -147,9 +147,10 @@ def _compare(
     directory: Path, plan: StorePlan, wanted: tuple[int, int, bool], password: str
 ) -> None:
     if wanted != (plan.shards, plan.replicas, plan.appendonly):
+        kept = "" if plan.appendonly else ", and keeps nothing on disk"
         raise SettingError(
-            f"the store in {directory} has {plan.shards} shards, {plan.replicas} replicas each and "
-            f"appendonly {plan.appendonly}: start it so, or use another directory"
+            f"the store in {directory} was made with --shards {plan.shards} --replicas "
+            f"{plan.replicas}{kept}: start it so, or use another directory"
         )
     if password and password != plan.password:
         raise SettingError(f"the store in {directory} has another password")

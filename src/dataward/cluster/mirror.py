@@ -113,7 +113,7 @@ def run_facts_of(now: RunFactsNow) -> RunFacts:
         complete=done[TaskState.COMPLETE],
         failed=done[TaskState.FAILED],
         removed=done[TaskState.REMOVED],
-        skipped=run.tasks - sum(counts.values()),
+        skipped=run.skipped,
     )
 
 

@@ -176,10 +176,17 @@ def _has(path: Path, digest: str) -> bool:
         return False
 
 
-async def fetched(visitor: Visitor, name: str, names: Sequence[str], directory: Path) -> Fetched:
+async def fetched(
+    visitor: Visitor,
+    name: str,
+    names: Sequence[str],
+    directory: Path,
+    on_done: Callable[[int, int], None] = lambda done, total: None,
+) -> Fetched:
     """Bring a run's results, or the files named, into a directory."""
     await visitor.cluster()
     run = (await visitor.run(name)).run
     with TemporaryDirectory(prefix="dataward-") as place:
         workflow = await workflow_of(visitor, run, Path(place))
-    return await fetch_results(visitor, await results_of(visitor, run, workflow, names), directory)
+    results = await results_of(visitor, run, workflow, names)
+    return await fetch_results(visitor, results, directory, on_done)

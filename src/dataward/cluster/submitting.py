@@ -35,6 +35,7 @@ from dataward.cluster.visitor import ClusterError, Visitor
 from dataward.errors import SettingError
 from dataward.formats.wfformat_write import render
 from dataward.live.depot_disk import Place
+from dataward.live.fitting import fitted_to_network
 from dataward.live.runner_settings import RunnerSettings
 from dataward.model.deadline import WantedDeadline
 from dataward.model.file_edges import with_file_edges
@@ -43,7 +44,7 @@ from dataward.model.members import ClusterRun, Member, RunPromise
 from dataward.model.parameters import with_parameters
 from dataward.model.platform import Machine, Platform
 from dataward.model.runnable import as_run
-from dataward.model.settings import is_setting_of
+from dataward.model.settings import check_names, is_setting_of, values_of
 from dataward.model.workflow import FileId, TaskId, Workflow
 from dataward.model.wrapping import wrapped
 from dataward.node.client import task_specs
@@ -55,10 +56,12 @@ from dataward.runs.outcomes import Outcome
 from dataward.runs.preparation import remaining_workflow
 from dataward.runs.programs import with_programs
 from dataward.runs.selection import select, tasks_named
-from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping
+from dataward.strategies.choosing import settings_of
+from dataward.strategies.registry import DEFAULT, KEEPING, check_keeping, strategy_named
 
 KEEPERS = 3  # hosts that keep a run's description
 UPLOADS_AT_ONCE = 8
+LEASE_SECONDS = 10.0  # for a look at settings; what a node's lease is only the node knows
 BYTES_PER_SECOND = 125e6  # of a link of which nothing is known, for the plan: 1 Gbps
 _UNFIT = re.compile(r"[^a-z0-9]+")
 
@@ -265,7 +268,7 @@ class Submitter:
             copies=request.copies,
             wanted=wanted,
         )
-        strategy = strategy_of(orders, 10.0)  # raises if a setting makes no sense
+        strategy = strategy_of(orders, LEASE_SECONDS)  # raises if a setting makes no sense
         runner_settings_of(orders)
         skipped = tuple(
             SkippedTask(workflow.task_ids[task], outcome.outputs, (outcome.node,))
@@ -327,7 +330,7 @@ class Submitter:
         members: Sequence[Member],
     ) -> TaskList:
         """The same tasks, by another plan."""
-        strategy = strategy_of(orders, 10.0)
+        strategy = strategy_of(orders, LEASE_SECONDS)
         specs = task_specs(
             known,
             plan,
@@ -349,7 +352,10 @@ class Submitter:
     ) -> ClusterRun:
         parts = [b"".join(render(self.workflow, "1.6")), packed(tasks)]
         orders = msgspec.structs.replace(
-            orders, workflow=digest_of(parts[0]), tasks=digest_of(parts[1])
+            orders,
+            workflow=digest_of(parts[0]),
+            tasks=digest_of(parts[1]),
+            submission=token_hex(8),
         )
         parts.append(packed(orders))
         if promise is not None and promises is not None:
@@ -375,6 +381,7 @@ class Submitter:
                 keepers=tuple(keeper.node for keeper in keepers),
                 shards=shards,
                 promise=promise,
+                skipped=len(tasks.skipped),
             )
         )
 
@@ -404,6 +411,10 @@ def platform_of(members: Sequence[Member]) -> Platform:
 
 
 def _limits_and_settings(request: SubmitRequest) -> tuple[list[str], list[str]]:
+    """What is set for the runners, and for the nodes. Raises SettingError, with all there is."""
+    strategy = fitted_to_network(strategy_named(request.strategy), LEASE_SECONDS)
+    known = {**values_of(RunnerSettings()), **settings_of(strategy)}
+    check_names(list(request.settings), known)
     limits = [change for change in request.settings if is_setting_of(RunnerSettings, change)]
     settings = [change for change in request.settings if change not in limits]
     if request.time_limit_seconds:

@@ -58,7 +58,9 @@ class Credentials:
                 own.write_text(f"{self.key}\n{self.certificate}")
                 context.load_cert_chain(own)
         except ssl.SSLError as error:
-            raise SettingError(f"the certificates cannot be used: {error.reason}") from error
+            # Where the text is no PEM at all, OpenSSL has no reason, and Python a sentence.
+            why = error.reason or error
+            raise SettingError(f"the certificates cannot be used: {why}") from error
         return context
 
 

@@ -63,3 +63,4 @@ class ClusterRun(msgspec.Struct, frozen=True):
     ended_at: float = 0.0
     priority: float = 0.0  # lower is more urgent, as for tasks
     promise: RunPromise | None = None
+    skipped: int = 0  # of the tasks: their outcomes were known, and the store never has them

@@ -14,7 +14,7 @@ ForecastLeft = Callable[[float], EndForecast | None]
 class Watcher(Protocol):
     """Whoever shows how a run goes."""
 
-    def busy(self, what: str, tasks: int) -> AbstractContextManager[None]:
+    def busy(self, what: str, tasks: int) -> AbstractContextManager[object]:
         """Something is done within this context that takes a while if there are many tasks."""
         ...
 
@@ -42,7 +42,7 @@ class Watcher(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def busy(self, what: str, tasks: int) -> AbstractContextManager[None]:
+    def busy(self, what: str, tasks: int) -> AbstractContextManager[object]:
         return nullcontext()
 
     def look_at_inputs(self, steps: Iterator[int], count: int) -> None:
