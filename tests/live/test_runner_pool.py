@@ -431,3 +431,42 @@ def test_calls_of_another_run_get_a_process_of_their_own_until_the_run_is_over(t
         assert processes() == both - of_a
 
     with_processes(1, use)
+
+
+def test_short_orders_of_one_run_go_on_until_it_has_used_as_much_time_as_another():
+    async def use(pool: RunnerPool) -> None:
+        door = Door("door")
+        long = asyncio.ensure_future(pool.carry_out(door.order, run="long"))
+        await door.reached()
+
+        async def one_by_one() -> None:
+            for number in range(3):
+                await pool.carry_out(noting(f"short{number}"), run="short")
+
+        short = asyncio.ensure_future(one_by_one())
+        another = asyncio.ensure_future(pool.carry_out(noting("long"), run="long"))
+        await next_turn()
+        pool._waiting.used("short", 0.0)
+        pool._waiting.used("long", 1000.0)
+        await door.open()
+        await asyncio.gather(long, another, short)
+
+    with_processes(1, use)
+
+    assert noted() == ["short0", "short1", "short2", "long"]
+
+
+def test_a_process_is_held_for_no_run_that_gives_no_more_orders():
+    async def use(pool: RunnerPool) -> None:
+        await pool.carry_out(noting("short"), run="short")
+        pool._waiting.used("long", 1000.0)  # more than short
+        door = Door("door")
+        short = asyncio.ensure_future(pool.carry_out(door.order, run="short"))
+        await door.reached()
+        long = asyncio.ensure_future(pool.carry_out(noting("long"), run="long"))
+        await door.open()
+        await asyncio.gather(short, long)
+
+    with_processes(1, use)
+
+    assert noted() == ["short", "long"]

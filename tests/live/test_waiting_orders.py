@@ -86,3 +86,44 @@ def test_what_is_removed_is_not_there(loop: asyncio.AbstractEventLoop) -> None:
 
     assert one not in waiting
     assert not waiting
+
+
+def test_a_process_is_held_for_the_run_whose_turn_it_is(loop: asyncio.AbstractEventLoop) -> None:
+    waiting = WaitingOrders()
+    waiting.used("short", 1.0)
+    waiting.used("long", 10.0)
+    waiting.add(order_of("long", 1, loop))
+
+    waiting.expect("short", until=5.0)
+
+    assert waiting.held_until({}, now=4.0) == 5.0
+    assert waiting.held_until({}, now=6.0) is None  # it did not come
+
+
+def test_no_process_is_held_for_a_run_that_has_used_more_or_has_more_cores(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    waiting = WaitingOrders()
+    waiting.used("short", 1.0)
+    waiting.used("long", 10.0)
+    waiting.add(order_of("short", 1, loop))
+    waiting.expect("long", until=5.0)
+
+    assert waiting.held_until({}, now=4.0) is None
+    assert waiting.held_until({"short": 1}, now=4.0) == 5.0  # now it has fewer cores
+
+
+def test_nothing_is_expected_of_a_run_that_gave_an_order_or_is_over(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    waiting = WaitingOrders()
+    for run in ("short", "brief"):
+        waiting.used(run, 1.0)
+        waiting.expect(run, until=5.0)
+    waiting.used("long", 10.0)
+    waiting.add(order_of("long", 1, loop))
+
+    waiting.add(order_of("short", 2, loop))
+    waiting.forget("brief")
+
+    assert waiting.held_until({}, now=4.0) is None

@@ -114,6 +114,11 @@ class RunnerConnection(asyncio.Protocol):
     def current(self) -> PendingOrder | None:
         return next(iter(self.line.values()), None)
 
+    @property
+    def ended(self) -> PendingOrder | None:
+        """The order that ended last."""
+        return self._ended
+
     def waiting(self) -> list[PendingOrder]:
         return list(self.line.values())[1:]
 

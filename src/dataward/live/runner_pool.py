@@ -40,6 +40,7 @@ main()
 # Idle processes that have made calls are kept for their runs, up to so many in all for each slot.
 PROCESSES_PER_SLOT_MAX = 4
 LOOK_AGAIN_SECONDS_MIN = 0.01
+HELD_SECONDS = 0.02  # for which a process waits for the next order of a run whose turn it is
 ORDERS_IN_LINE = 4  # that take a few milliseconds, even if they are the shortest commands
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -210,14 +211,15 @@ class RunnerPool:
                 on_waiting()
             pause = max(promises.look_again_seconds(), LOOK_AGAIN_SECONDS_MIN)
             if self._idle and pause < inf:
-                loop = asyncio.get_running_loop()
-                self._look_again = loop.call_later(pause, self._give_out)
+                self._give_out_at(asyncio.get_running_loop().time() + pause)
 
     def _give_out(self) -> None:
         if self._promises:
             self._give_out_promised(self._promises)
             return
         while self._waiting:
+            if self._is_held():
+                return
             several = self._waiting.are_of_several_runs
             pending = self._waiting.next_one(self._cores_of_runs() if several else {})
             process = self._next_for(pending)
@@ -229,6 +231,21 @@ class RunnerPool:
             process.give(pending)
         if self._idle:
             self._take_from_lines()
+
+    def _is_held(self) -> bool:
+        """Whether the only idle process waits for the next order of a run whose turn it is."""
+        if not self._waiting.is_shared or len(self._idle) != 1 or self._is_closed:
+            return False
+        loop = asyncio.get_running_loop()
+        until = self._waiting.held_until(self._cores_of_runs(), loop.time())
+        if until is not None:
+            self._give_out_at(until)
+        return until is not None
+
+    def _give_out_at(self, time: float) -> None:
+        if self._look_again is not None:
+            self._look_again.cancel()
+        self._look_again = asyncio.get_running_loop().call_at(time, self._give_out)
 
     def _next_for(self, pending: PendingOrder) -> RunnerConnection | None:
         """The process to give an order to, or None if the order must wait.
@@ -244,7 +261,9 @@ class RunnerPool:
             return None
         for pid, process in self._busy.items():
             current = process.current
-            if current is not None and not current.order.is_calls:
+            if current is None or current.order.is_calls:
+                continue
+            if current.run == pending.run:
                 del self._busy[pid]  # in turns
                 self._busy[pid] = process
                 return process
@@ -312,7 +331,17 @@ class RunnerPool:
     def on_reports(self, process: RunnerConnection) -> None:
         if not process.line and process.pid in self._busy:
             self._idle[process.pid] = self._busy.pop(process.pid)
-        self._give_out()
+            self._expect_more(process.ended)
+        if self._waiting.is_shared and not self._promises:
+            # Whoever waits for the report hears of it first, and may have one order more.
+            asyncio.get_running_loop().call_soon(self._give_out)
+        else:
+            self._give_out()
+
+    def _expect_more(self, ended: PendingOrder | None) -> None:
+        if ended is not None and not ended.order.is_calls:
+            now = asyncio.get_running_loop().time()
+            self._waiting.expect(ended.run, now + HELD_SECONDS)
 
     def on_returned(self, pending: PendingOrder) -> None:
         pending.recall(False)

@@ -45,7 +45,7 @@ class Offering:
     run_share: float = 0.5  # a task moves if it starts sooner by this share of its run time
     neighbours: int = 0  # 0: the square root of the number of nodes
     volunteers: bool = True  # a node with an idle core says so
-    spare_seconds: float = 10.0  # what still runs for longer is run on an idle core too; inf: none
+    spare_seconds: float = 60.0  # what still runs for longer is run on an idle core too; inf: none
 
     def __post_init__(self) -> None:
         if not self.pause_seconds_min > 0:
