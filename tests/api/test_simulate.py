@@ -147,3 +147,17 @@ def test_estimates_that_are_none_are_refused():
 def test_a_setting_that_there_is_not_is_refused():
     with pytest.raises(SettingError, match="no setting is called 'nosuch'"):
         dataward.simulate(generate("montage", 30), settings=["nosuch=1"])
+
+
+def test_the_sigma_of_estimates_may_be_a_number() -> None:
+    as_number, as_text = (
+        dataward.simulate(generate("montage", 30), nodes=2, estimates=sigma)
+        for sigma in (0.5, "0.5")
+    )
+
+    assert as_number.summary == as_text.summary
+
+
+def test_a_sigma_below_zero_is_refused() -> None:
+    with pytest.raises(SettingError, match="sigma"):
+        dataward.simulate(generate("montage", 30), estimates=-1)

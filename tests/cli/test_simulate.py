@@ -173,6 +173,28 @@ def test_a_platform_file_takes_the_place_of_equal_nodes(dataward: Dataward) -> N
     assert (row["nodes"], row["cores"]) == (2, 9)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [("--nodes", "3"), ("--cores", "2"), ("--bandwidth", "1MB/s"), ("--inputs", "dealt")],
+)
+def test_what_a_platform_file_says_is_not_given_beside_it(
+    dataward: Dataward, option: tuple[str, str]
+) -> None:
+    Path("two.yaml").write_text("nodes: [{name: big, cores: 8}, {name: small, cores: 1}]")
+
+    said = dataward("simulate", "montage.json", "--platform", "two.yaml", *option)
+
+    assert said.code == ExitCode.USAGE
+    assert f"leave out {option[0]}" in said.err
+
+
+def test_copies_are_of_inputs_on_nodes(dataward: Dataward) -> None:
+    said = dataward("simulate", "montage.json", "--copies", "2")
+
+    assert said.code == ExitCode.USAGE
+    assert "--inputs spread or dealt" in said.err
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 

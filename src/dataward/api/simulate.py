@@ -46,7 +46,7 @@ def simulate(
     seed: int = 0,
     faults: str = "none",
     retries: int = 0,
-    estimates: str = "exact",  # or "unknown", or the sigma of a lognormal error, as "0.5"
+    estimates: str | float = "exact",  # or "unknown", or the sigma of a lognormal error, as 0.5
     removals: Sequence[str] = (),  # as "task@seconds"
     deadline: str | float | datetime | None = None,  # as text, or in seconds
     best_effort: bool = False,
@@ -83,7 +83,7 @@ def simulate(
         seed=seed,
         faults=faults,
         retries=retries,
-        estimates=parse_estimates(estimates),
+        estimates=parse_estimates(str(estimates)),
         removals=parse_removals(removals, workflow),
         sinks=[kept.append],
         events=kept,

@@ -19,14 +19,16 @@ from dataward.cli.options import (
 from dataward.cli.parameters import Option
 from dataward.model.platform import Placement
 
+NODES_DEFAULT = 16
+BANDWIDTH_DEFAULT = "1Gbps"
 PROMISING_NODES_MAX = 100_000  # 24 s and 3 GB with a Montage of 30 tasks, and in proportion
 
 
 def simulate_command(
     file: WorkflowFile,
-    nodes: Annotated[int, Option(help="How many nodes.", min=1)] = 16,
+    nodes: Annotated[int, Option(help="How many nodes.", min=1)] = NODES_DEFAULT,
     cores: CoresOption = None,
-    bandwidth: BandwidthOption = "1Gbps",
+    bandwidth: BandwidthOption = BANDWIDTH_DEFAULT,
     platform: Annotated[
         Path | None, Option(help="A platform file (YAML) instead of equal nodes.")
     ] = None,
@@ -123,6 +125,16 @@ def simulate_command(
             f"every task: give --nodes {PROMISING_NODES_MAX} at most, or simulate PeerComp's tree: "
             f"dataward deadlines --nodes {nodes}"
         )
+    if platform is not None:
+        _refuse_beside_platform(
+            nodes=nodes != NODES_DEFAULT,
+            cores=cores is not None,
+            bandwidth=bandwidth != BANDWIDTH_DEFAULT,
+            inputs=inputs is not None,
+            copies=copies > 1,
+        )
+    elif copies > 1 and inputs in (None, Placement.EDGE):
+        raise SettingError("--copies is for inputs on nodes: give --inputs spread or dealt, too")
     check_spares(file, events, plot)
     parse_faults(faults)
     known = parse_estimates(estimates)
@@ -164,6 +176,15 @@ def simulate_command(
         )
     for path in filter(None, (events, plot)):
         stderr_console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _refuse_beside_platform(**given: bool) -> None:
+    """Raise SettingError if an option is given of which the platform file has its own word."""
+    from dataward.errors import SettingError
+
+    options = [f"--{name}" for name, is_given in given.items() if is_given]
+    if options:
+        raise SettingError(f"--platform says that itself: leave out {' and '.join(options)}")
 
 
 def help_listing() -> str:
