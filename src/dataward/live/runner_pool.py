@@ -251,8 +251,8 @@ class RunnerPool:
         """The process to give an order to, or None if the order must wait.
 
         An idle process first, the last used one, whose caches are warm; else one that runs a
-        command, to wait in its line. Calls wait in no line, and no order waits behind calls: they
-        may take long, and orders behind them could not be recalled.
+        command of the same run, to wait in its line. Calls wait in no line, and no order waits
+        behind calls: they may take long, and orders behind them could not be recalled.
         """
         order = pending.order
         if self._idle and (not self._busy or self._used_cores() + order.cores <= self._slots):
